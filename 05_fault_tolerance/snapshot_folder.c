@@ -17,8 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/folder.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
+
+#define ASIDE "aside"
 
 typedef struct {
     char *path;
@@ -176,13 +179,52 @@ bool snapshot_folder_resume(Checkpoint *checkpoint)
                     "where that may happen, fix it by --global-batch-size");
     if (!found && folder.has_others)
         log_warning(
-            "nothing of this run in %s: a fresh start, whose files take the place of others "
-            "of the same names (another --checkpoint-dir keeps those)",
+            "nothing of this run in %s: a fresh start; files of other runs whose names it needs go "
+            "to the folder " ASIDE " there",
             checkpoint->args->checkpoint_dir);
     else if (!found)
         log_info("nothing in %s to resume from: a fresh start", checkpoint->args->checkpoint_dir);
     folder_free(&folder);
     return found;
+}
+
+/* Moves it to the folder ASIDE. Its number tells it from others of its name. */
+static bool move_aside(const char *dir, const Safetensors *old, Safetensors *file)
+{
+    const bool is_ours = safetensors_metadata(old, CHECKPOINT_VERSION_KEY) != NULL;
+    const uint32_t number =
+        is_ours ? safetensors_metadata_checksum(old, "") : (uint32_t)old->data_bytes;
+    const char *name = strrchr(old->path, '/') + 1;
+    char *folder = NULL, *path = NULL;
+    CHECK(asprintf(&folder, "%s/" ASIDE, dir) > 0, "out of memory");
+    CHECK(asprintf(&path, "%s/%.*s.%08x.safetensors", folder, (int)strcspn(name, "."), name,
+                   number) > 0,
+          "out of memory");
+    const bool ok = (folder_try(folder) && rename(old->path, path) == 0) ||
+                    file_reject(file, "is of another run, and cannot be moved to %s: %s", folder,
+                                strerror(errno));
+    if (ok)
+        log_info("%s is of another run: it is now %s", old->path, path);
+    free(folder);
+    free(path);
+    return ok;
+}
+
+bool snapshot_folder_set_aside(const Checkpoint *checkpoint, CheckpointCopy *copy)
+{
+    Safetensors *file = &copy->file;
+    if (!checkpoint->args->resume_auto) // --resume none: the user wants it so
+        return true;
+    Safetensors old;
+    const bool is_other = safetensors_open(&old, file->path, HEADER_ONLY) &&
+                          checkpoint_difference(checkpoint, &old, 0) < NUM_IDENTITY_SETTINGS;
+    const bool ok = !is_other || move_aside(checkpoint->args->checkpoint_dir, &old, file);
+    safetensors_free(&old);
+    if (!ok) {
+        safetensors_free(file);
+        free(copy->state);
+    }
+    return ok;
 }
 
 void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep)

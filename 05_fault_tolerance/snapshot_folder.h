@@ -26,6 +26,12 @@ bool snapshot_folder_resume(Checkpoint *checkpoint);
  * been evaluated. */
 void snapshot_copy(const Checkpoint *checkpoint, CheckpointCopy *copy);
 
+/* Before the file is written, with --resume auto: moves a file of another run in its place to
+ * DIR/aside/NAME.NUMBER.safetensors; the number follows from that run and its position, so nothing
+ * there is lost, and the same result is kept once. As checkpoint_commit, on failure it frees the
+ * copy and returns false, with a line in copy->file.error. */
+bool snapshot_folder_set_aside(const Checkpoint *checkpoint, CheckpointCopy *copy);
+
 /* Removes valid snapshots of this run, except the newest `keep` up to `step`. Snapshots after
  * `step` stay: they are from a diverged run, or damaged and skipped at resume. */
 void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep);

@@ -31,7 +31,8 @@ static void *write_copy(void *argument)
     SnapshotWriter *writer = argument;
     const uint64_t step = writer->copy.step;
     const char *error = writer->copy.file.error;
-    const bool is_written = checkpoint_commit(&writer->copy);
+    const bool is_free = snapshot_folder_set_aside(writer->checkpoint, &writer->copy);
+    const bool is_written = is_free && checkpoint_commit(&writer->copy);
     CHECK(is_written || !writer->is_required,
           "%s: make room, or name another folder with --checkpoint-dir", error);
     if (!is_written)

@@ -52,8 +52,8 @@ static bool form(ProcessGroup *pg, const Args *args, int64_t number)
 {
     char first[OPTIONS_BYTES] = "";
     store_compare_set(pg->store, "options of all ranks", "", pg->options, first, sizeof first - 1);
-    CHECK(strcmp(pg->options, first) == 0, "the ranks disagree: this one has %s, another %s",
-          pg->options, first);
+    if (!options_agree(pg, first))
+        ranks_disagree(pg, first);
     pg->number = number;
     pg->sequence = 0; // a rank that is new begins with the same
     pg->survives = true;

@@ -159,11 +159,14 @@ static bool check_run(const ConvNetCheckpoint *checkpoint, Safetensors *file)
     if (model == NULL || strcmp(model, MODEL_NAME) != 0)
         return file_reject(file, "is of model %s, this program trains " MODEL_NAME,
                            model != NULL ? model : "(none)");
+    static const char *const settings[] = { "dataset",   "num_samples",       "seed",
+                                            "optimizer", "global_batch_size", "lr",
+                                            "momentum",  "weight_decay",      "dropout" };
     Safetensors own;
     safetensors_create(&own, "");
     describe_run(checkpoint, &own);
-    for (int i = 0; i < NUM_SETTINGS; i++) {
-        const char *key = checkpoint_settings[i], *theirs = safetensors_metadata(file, key);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const char *key = settings[i], *theirs = safetensors_metadata(file, key);
         const char *ours = safetensors_metadata(&own, key);
         if (theirs != NULL && strcmp(theirs, ours) != 0 && log_speaks_for_job())
             log_warning("%s: was saved with %s %.80s, this run has %s", file->path, key, theirs,

@@ -23,9 +23,10 @@ const Option args_options[] = {
     { "dataset-size", "N", "2048", "12345", OPTION_INT, FIELD(dataset_size),
       .help = "rows of the random data set", .low = 1, .high = INT_MAX },
     { "data-dir", "DIR", "data/mnist", "12345", OPTION_STRING, FIELD(data_dir),
-      .help = "where the files of MNIST are" },
+      .help = "where the files of MNIST are", .scope = OF_RANK },
     { "scratch-dir", "DIR", "none", "45", OPTION_OPTIONAL, FIELD(scratch_dir),
-      .help = "copy those files there first, once on each node", .of_extra = true },
+      .help = "copy those files there first, once on each node", .of_extra = true,
+      .scope = OF_RANK },
     { "num-samples", "N", "0", "12345", OPTION_INT, FIELD(num_samples),
       .help = "train on the first N rows only; 0: on all", .high = INT_MAX },
     { "init-from", "FILE", "none", "12345", OPTION_OPTIONAL, FIELD(init_from),
@@ -39,19 +40,20 @@ const Option args_options[] = {
     { "optimizer", "sgd|adam|adamw|adadelta", "sgd", "12345", OPTION_CHOICE, FIELD(optimizer),
       .help = "how gradients change the weights" },
     { "lr", "X", "0.01", "12345", OPTION_REAL, FIELD(lr),
-      .help = "learning rate; linear, adam, adamw: 0.001; adadelta: 1", .high = 1000 },
+      .help = "learning rate; linear, adam, adamw: 0.001; adadelta: 1", .high = 1000,
+      .scope = OF_RUN },
     { "lr-schedule", "constant|step|cosine", "constant", "12345", OPTION_CHOICE, FIELD(lr_schedule),
-      .help = "step: 0.7 times lr each epoch; cosine: to 0" },
+      .help = "step: 0.7 times lr each epoch; cosine: to 0", .scope = OF_RUN },
     { "warmup-steps", "N", "0", "12345", OPTION_INT, FIELD(warmup_steps),
-      .help = "steps in which the rate rises to lr first", .high = INT_MAX },
+      .help = "steps in which the rate rises to lr first", .high = INT_MAX, .scope = OF_RUN },
     { "clip-norm", "X", "0", "12345", OPTION_REAL, FIELD(clip_norm),
-      .help = "largest norm of all gradients together; 0: any", .high = 1000000 },
+      .help = "largest norm of all gradients together; 0: any", .high = 1000000, .scope = OF_RUN },
     { "momentum", "X", "0.9", "12345", OPTION_REAL, FIELD(momentum), .help = "of sgd; linear: 0",
-      .high = 1 },
+      .high = 1, .scope = OF_RUN },
     { "weight-decay", "X", "0", "12345", OPTION_REAL, FIELD(weight_decay),
-      .help = "pull of the weights towards 0; adamw: 0.01", .high = 1000 },
+      .help = "pull of the weights towards 0; adamw: 0.01", .high = 1000, .scope = OF_RUN },
     { "dropout", "on|off", "on", "12345", OPTION_SWITCH, FIELD(dropout),
-      .help = "off: for comparisons that must be exact" },
+      .help = "off: for comparisons that must be exact", .scope = OF_RUN },
     { "on-nan", "stop|warn", "stop", "12345", OPTION_CHOICE, FIELD(on_nan),
       .help = "what to do when weights are nan or infinite" },
     { "seed", "N", "0", "12345", OPTION_UINT64, FIELD(seed),
@@ -62,13 +64,13 @@ const Option args_options[] = {
       .help = "batches between two lines with the loss", .low = 1, .high = INT_MAX,
       .heading = "What is printed and saved" },
     { "save-every", "N", "5", "12345", OPTION_INT, FIELD(save_every),
-      .help = "epochs between checkpoints; 0: only at the end", .high = INT_MAX },
+      .help = "epochs between checkpoints; 0: only at the end", .high = INT_MAX, .scope = OF_RANK },
     { "checkpoint-dir", "DIR", "checkpoints", "12345", OPTION_STRING, FIELD(checkpoint_dir),
-      .help = "folder for checkpoints" },
+      .help = "folder for checkpoints", .scope = OF_RANK },
     { "resume", "FILE", "none", "1234", OPTION_STRING, FIELD(resume),
       .help = "resume from this checkpoint" },
     { "resume", "FILE", "auto", "5", OPTION_STRING, FIELD(resume),
-      .help = "resume from this checkpoint; auto: the furthest" },
+      .help = "resume from this checkpoint; auto: the furthest", .scope = OF_RANK },
     { "metrics-dir", "DIR", "off", "12345", OPTION_OPTIONAL, FIELD(metrics_dir),
       .help = "write the metrics of every step there" },
     { "trace", "FILE", "off", "12345", OPTION_OPTIONAL, FIELD(trace),
@@ -78,24 +80,27 @@ const Option args_options[] = {
     { "show-topology", "on|off", "off", "345", OPTION_SWITCH, FIELD(show_topology),
       .help = "rank 0 lists all ranks: node, host, device, cores", .of_extra = true },
     { "device", "auto|cpu|cuda|plain", "auto", "12345", OPTION_CHOICE, FIELD(device),
-      .help = "auto: cuda if every rank has a GPU", .heading = "Where it runs" },
+      .help = "auto: cuda if every rank has a GPU", .heading = "Where it runs", .scope = OF_RANK },
     { "amp", "off|bf16|fp16", "off", "12345", OPTION_CHOICE, FIELD(amp),
-      .help = "mixed precision: multiply in 16 bits, keep 32" },
+      .help = "mixed precision: multiply in 16 bits, keep 32", .scope = OF_RUN },
     { "tf32", "on|off", "off", "12345", OPTION_SWITCH, FIELD(tf32),
-      .help = "multiply float32 in 19 bits, on a GPU" },
+      .help = "multiply float32 in 19 bits, on a GPU", .scope = OF_RUN },
     { "conv", "auto|im2col|cudnn", "auto", "12345", OPTION_CHOICE, FIELD(conv),
-      .help = "convolutions on a GPU, by what; auto: im2col", .of_extra = true },
+      .help = "convolutions on a GPU, by what; auto: im2col", .of_extra = true, .scope = OF_RANK },
     { "cuda-graph", "on|off", "off", "12345", OPTION_SWITCH, FIELD(cuda_graph),
-      .help = "record a training step, then replay it", .of_extra = true },
+      .help = "record a training step, then replay it", .of_extra = true, .scope = OF_RANK },
     { "threads", "N", "auto", "12345", OPTION_INT, FIELD(threads),
-      .help = "compute threads of a rank; auto: its share of cores", .low = 1, .high = 1024 },
+      .help = "compute threads of a rank; auto: its share of cores", .low = 1, .high = 1024,
+      .scope = OF_RANK },
     { "backend", "auto|nccl|mpi|tcp", "auto", "2345", OPTION_CHOICE, FIELD(backend),
       .help = "what carries collectives; auto: nccl on cuda, else tcp",
-      .heading = "How the ranks work together" },
+      .heading = "How the ranks work together", .scope = OF_RANK },
     { "nproc", "N", "auto", "2", OPTION_INT, FIELD(nproc),
-      .help = "ranks to start; auto: one per GPU, else 2", .low = 1, .high = 1024 },
+      .help = "ranks to start; auto: one per GPU, else 2", .low = 1, .high = 1024,
+      .scope = OF_RANK },
     { "local-rank", "N", "none", "345", OPTION_INT, FIELD(local_rank),
-      .help = "for old launchers; LOCAL_RANK in the environment wins", .high = INT_MAX },
+      .help = "for old launchers; LOCAL_RANK in the environment wins", .high = INT_MAX,
+      .scope = OF_RANK },
     { "bucket-cap-mb", "MIB", "25", "2345", OPTION_REAL, FIELD(bucket_cap_mb),
       .help = "size of a gradient bucket; of the first: 1 at most", .low = 0.001, .high = 1000000 },
     { "all-reduce", "flat|hierarchical", "flat", "45", OPTION_CHOICE, FIELD(all_reduce),
@@ -107,18 +112,20 @@ const Option args_options[] = {
     { "check-collectives", "on|off", "off", "2345", OPTION_SWITCH, FIELD(check_collectives),
       .help = "compare what the ranks call, before each call" },
     { "timeout", "SECONDS", "300", "2345", OPTION_REAL, FIELD(timeout),
-      .help = "for the rendezvous, and for each collective", .low = 0.001, .high = 1000000 },
+      .help = "for the rendezvous, and for each collective", .low = 0.001, .high = 1000000,
+      .scope = OF_RANK },
     { "simulate-network", "RATE", "off", "2345", OPTION_RATE, FIELD(simulate_network),
       .help = "no node sends or receives faster (tcp), as in 3gbit", .of_extra = true },
     { "save-every-steps", "N", "0", "5", OPTION_INT, FIELD(save_every_steps),
       .help = "steps between snapshots; 0: none", .high = INT_MAX,
       .heading = "Snapshots, checks and faults" },
     { "keep", "N", "3", "5", OPTION_INT, FIELD(keep),
-      .help = "how many of the newest snapshots to keep", .low = 1, .high = INT_MAX },
+      .help = "how many of the newest snapshots to keep", .low = 1, .high = INT_MAX,
+      .scope = OF_RANK },
     { "check-sync", "N", "0", "5", OPTION_INT, FIELD(check_sync),
       .help = "steps between comparisons of all replicas; 0: none", .high = INT_MAX },
     { "inject", "SPEC", "none", "5", OPTION_OPTIONAL, FIELD(inject),
-      .help = "kill|stop|exit|slow|corrupt-grad|bitflip:RANK:STEP,..." },
+      .help = "kill|stop|exit|slow|corrupt-grad|bitflip:RANK:STEP,...", .scope = OF_RANK },
     { "help", "", "", "12345", OPTION_ACTION, 0, .help = "this list",
       .heading = "Options themselves" },
     { "version", "", "", "12345", OPTION_ACTION, 0, .help = "the version of this program" },
@@ -229,6 +236,26 @@ void args_defaults(Args *args, const char *model)
     resolve(&settings);
 }
 
+const char *args_value(const Args *args, const Option *option, char text[ARGS_VALUE_BYTES])
+{
+    const void *field = (const char *)args + option->offset;
+    const OptionKind kind = option->kind;
+    const bool is_path = kind == OPTION_STRING || kind == OPTION_OPTIONAL;
+    snprintf(text, ARGS_VALUE_BYTES, "%s", option->preset); // if the field says no more
+    if (kind == OPTION_SWITCH)
+        strcpy(text, *(const bool *)field ? "on" : "off");
+    else if (kind == OPTION_REAL)
+        snprintf(text, ARGS_VALUE_BYTES, "%.15g", *(const double *)field);
+    else if (kind == OPTION_INT && *(const int *)field >= option->low)
+        snprintf(text, ARGS_VALUE_BYTES, "%d", *(const int *)field);
+    else if (kind == OPTION_UINT64 && (field != &args->max_steps || args->max_steps < UINT64_MAX))
+        snprintf(text, ARGS_VALUE_BYTES, "%ju", (uintmax_t) * (const uint64_t *)field);
+    else if (kind != OPTION_INT && kind != OPTION_UINT64 && *(const char *const *)field != NULL)
+        snprintf(text, ARGS_VALUE_BYTES, "%s",
+                 is_path ? option->value : *(const char *const *)field);
+    return text;
+}
+
 static noreturn void print_help(Step step, const char *program)
 {
     static const char *const launchers[] = {
@@ -243,7 +270,9 @@ static noreturn void print_help(Step step, const char *program)
     printf("Usage: %s [total_epochs [save_every]] [options]\n\n", program);
     printf("  %s%s 50 10 --batch-size 64%s\n", launcher, program, ranks);
     printf("  %s%s --model linear --epochs 3%s\n\n", launcher, program, ranks);
-    printf("Each option with its [default]; - and _ are the same in names.\n");
+    printf("Each option with its [default]; - and _ are the same in names.\n%s",
+           comfort.meaning ? "Where an option can be off, none, no, false and null mean it.\n"
+                           : "");
 
     for (const Option *option = args_options; option->name != NULL; option++) {
         if (!option_is_listed(option, step))

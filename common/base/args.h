@@ -64,6 +64,10 @@ void args_parse(Args *args, Step step, int argc, char **argv);
 /* The defaults alone, for a model: what args_parse starts from (tests use this too). */
 void args_defaults(Args *args, const char *model);
 
+/* The value of an option as a user would type it; of a path only whether there is one: "FILE". */
+enum { ARGS_VALUE_BYTES = 64 };
+const char *args_value(const Args *args, const Option *option, char text[ARGS_VALUE_BYTES]);
+
 /* Where the user set an option: "--lr", or "config.yaml:7: lr". Valid until the next call. */
 const char *args_origin(const char *name);
 

@@ -16,6 +16,8 @@ typedef struct {
     void (*read_config)(struct Settings *settings);
     // " did you mean --lr?" if the name of an option of that step is near what was typed; else "".
     const char *(*guess)(const struct Option *options, int step, const char *typed, size_t length);
+    // What is meant: off by "no", where the option can be off; a path in HOME by "~/x"; else text.
+    const char *(*meaning)(const struct Option *option, const char *text, const char *origin);
     // Rank 0 says: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05".
     void (*announce)(const struct Args *args, int world_size, const char *device);
     struct json_t *(*options)(void); // all options as typed; NULL: args_parse was not called

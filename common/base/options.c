@@ -126,6 +126,8 @@ void option_set(const Option *option, void *fields, const char *text, const char
     snprintf(typed, sizeof typed, "--%s", option->name);
     origin = origin != NULL ? origin : typed;
     void *field = (char *)fields + option->offset;
+    if (comfort.meaning != NULL)
+        text = comfort.meaning(option, text, origin);
     switch (option->kind) {
     case OPTION_INT:
         *(int *)field = (int)to_whole(option, text, origin);

@@ -21,6 +21,10 @@ typedef enum {
     OPTION_ACTION, // command line only, and not stored
 } OptionKind;
 
+/* Where its value is the same: on all ranks; also after a resume, since it changes the course of
+ * the training; or each rank may have a value of its own. */
+typedef enum { OF_JOB, OF_RUN, OF_RANK } Scope;
+
 typedef struct Option {
     const char *name;
     const char *value; // what stands for the value in --help, or the choices
@@ -32,6 +36,7 @@ typedef struct Option {
     double low, high; // bounds of a number, inclusive
     const char *heading; // starts a section of --help; its row is the first of it in every step
     bool of_extra; // an extra reads it
+    Scope scope;
 } Option;
 
 /* The step a program belongs to: it accepts and lists the options taught up to there. */

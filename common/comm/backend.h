@@ -68,6 +68,11 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
 
+/* Has the rank with this line the same pg->options? If not, ranks_disagree names the first one that
+ * differs, and dies. */
+bool options_agree(const ProcessGroup *pg, const char *line);
+_Noreturn void ranks_disagree(const ProcessGroup *pg, const char *line);
+
 /* The last part of forming a group: the connections. */
 void process_group_connect(ProcessGroup *pg, const Args *args);
 
@@ -120,9 +125,7 @@ void collective_report(const Collective *collective, CollectiveState state);
 
 /* What an extra adds to the group of all ranks. NULL: nothing. */
 typedef struct {
-    /* Writes the options that all ranks must share to text, as ", --trace". Usage error if they do
-     * not suit the backend. */
-    void (*describe)(const ProcessGroup *pg, const Args *args, char *text, size_t bytes);
+    void (*check)(const ProcessGroup *pg, const Args *args); // usage error if options do not suit
     /* Called when the group has been formed. Collective. */
     void (*formed)(ProcessGroup *pg, const Args *args);
     /* Called by process_group_destroy, while all ranks are still connected. Collective. */

@@ -29,7 +29,7 @@ struct Mesh;
 typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } ReduceOp;
 
 #define GROUP_NAME_BYTES 48
-#define OPTIONS_BYTES 256
+#define OPTIONS_BYTES 1536
 
 typedef struct ProcessGroup {
     int rank, world_size;
@@ -46,7 +46,7 @@ typedef struct ProcessGroup {
     void *state; // of the backend
     uint64_t sequence; // collectives started so far
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
-    char options[OPTIONS_BYTES]; // a line of those that all ranks must share
+    char options[OPTIONS_BYTES]; // "rank 0 has " those that all ranks must share
     bool survives, revoked; // a call that fails revokes it (step 05's reconfigure.h); one has
     int missing; // for this rank it waited in vain; -1: it failed for another reason
     // Replaces tcp's algorithms for all_reduce and barrier (step 05's reduce_order.h); NULL: none.

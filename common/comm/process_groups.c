@@ -76,16 +76,17 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present)
 /* Writes pg->options. Usage error if some do not suit. */
 static void describe_options(ProcessGroup *pg, const Args *args)
 {
-    int length = snprintf(pg->options, OPTIONS_BYTES,
-                          "--backend %s, --device %s, %d ranks, --check-collectives %s%s",
-                          pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size,
-                          args->check_collectives ? "on" : "off",
-                          args_shards(args) > 0 ? ", --reduce-order fixed" : "");
+    char value[ARGS_VALUE_BYTES];
+    int length =
+        snprintf(pg->options, OPTIONS_BYTES, "rank %d has --backend %s, --device %s, %d ranks",
+                 pg->rank, pg->backend->name, pg->place.on_gpu ? "cuda" : "cpu", pg->world_size);
+    for (const Option *option = args_options; option->name != NULL; option++)
+        if (option->scope != OF_RANK && option->kind != OPTION_ACTION && length < OPTIONS_BYTES)
+            length += snprintf(pg->options + length, OPTIONS_BYTES - (size_t)length, ", --%s %s",
+                               option->name, args_value(args, option, value));
     for (size_t i = 0; i < NUM_HOOKS; i++)
-        if (hooks[i]->describe != NULL) {
-            hooks[i]->describe(pg, args, pg->options + length, (size_t)(OPTIONS_BYTES - length));
-            length += (int)strlen(pg->options + length);
-        }
+        if (hooks[i]->check != NULL)
+            hooks[i]->check(pg, args);
 }
 
 /* Lists the ranks that have not come. Returns how many these are. */
@@ -119,24 +120,47 @@ static void await_others(const ProcessGroup *pg, const char *key)
     die("%s of %d did not come within %g s", list, pg->world_size, pg->timeout);
 }
 
+/* Behind "rank 3 has ". */
+static const char *options_of(const char *line)
+{
+    const char *options = strstr(line, " has ");
+    return options != NULL ? options + strlen(" has ") : line;
+}
+
+bool options_agree(const ProcessGroup *pg, const char *line)
+{
+    return strcmp(options_of(pg->options), options_of(line)) == 0;
+}
+
+noreturn void ranks_disagree(const ProcessGroup *pg, const char *line)
+{
+    const bool is_first = strcmp(pg->options, line) < 0; // the same order on both ranks
+    const char *one = is_first ? pg->options : line, *other = is_first ? line : pg->options;
+    const char *a = options_of(one), *b = options_of(other), *begin_a = a, *begin_b = b;
+    for (; *a == *b && *a != '\0'; a++, b++)
+        if (strncmp(a, ", ", 2) == 0)
+            begin_a = a + 2, begin_b = b + 2;
+    die("the ranks disagree: %.*s%.*s, %.*s%.*s", (int)(options_of(one) - one), one,
+        (int)strcspn(begin_a, ","), begin_a, (int)(options_of(other) - other), other,
+        (int)strcspn(begin_b, ","), begin_b);
+}
+
 /* Dies unless all ranks come with the same options as this one. Each compares its line with that of
  * the first rank to come. The last one to do so sets the agreement, as does each rank with another
  * line: a rank makes as many requests in a large group as in a small one. */
 static void agree(const ProcessGroup *pg)
 {
     const char *line = pg->options;
-    char key[STORE_KEY_BYTES], ours[OPTIONS_BYTES + 32], theirs[sizeof ours] = "";
-    snprintf(ours, sizeof ours, "rank %d has %s", pg->rank, line);
+    char key[STORE_KEY_BYTES], theirs[OPTIONS_BYTES] = "";
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), line, strlen(line));
     process_group_key(pg, "first line", 0, key);
-    store_compare_set(pg->store, key, "", ours, theirs, sizeof theirs - 1);
-    const char *options = strstr(theirs, " has ");
-    bool agrees = options != NULL && strcmp(options + strlen(" has "), line) == 0;
+    store_compare_set(pg->store, key, "", line, theirs, sizeof theirs - 1);
+    bool agrees = options_agree(pg, theirs);
     process_group_key(pg, "agreeing", 0, key);
     const bool is_last = agrees && store_add(pg->store, key, 1) == pg->world_size;
     process_group_key(pg, "agreement", 0, key);
     if (!agrees || is_last)
-        store_set(pg->store, key, is_last ? "" : ours, is_last ? 0 : strlen(ours));
+        store_set(pg->store, key, is_last ? "" : line, is_last ? 0 : strlen(line));
     if (agrees) {
         await_others(pg, key);
         memset(theirs, 0, sizeof theirs);
@@ -145,7 +169,7 @@ static void agree(const ProcessGroup *pg)
     if (agrees)
         return;
     process_group_farewell(pg, pg->store, pg->world_size);
-    die("the ranks disagree: %s; %s", ours, theirs);
+    ranks_disagree(pg, theirs);
 }
 
 /* Dies if another process has this rank already: then some rank does not exist, and both would wait

@@ -25,11 +25,6 @@
 
 enum { NAME_BYTES = 128, WEIGHTS = -1 };
 
-const char *const checkpoint_settings[NUM_SETTINGS] = { "model",  "dataset",   "num_samples",
-                                                        "seed",   "optimizer", "global_batch_size",
-                                                        "lr",     "momentum",  "weight_decay",
-                                                        "dropout" };
-
 void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim, Sampler *sampler,
                      const Dataset *dataset, int world_size)
 {
@@ -40,8 +35,10 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
         comfort.announce(args, world_size, optim->model->device->name);
 }
 
+/* First those that make it another run. */
 static void add_settings(Safetensors *file, const Checkpoint *checkpoint)
 {
+    char key[NAME_BYTES], value[ARGS_VALUE_BYTES];
     const Args *args = checkpoint->args;
     const Optimizer *optim = checkpoint->optim;
     const long long world_size = checkpoint->world_size;
@@ -52,10 +49,15 @@ static void add_settings(Safetensors *file, const Checkpoint *checkpoint)
     safetensors_add_metadata(file, "optimizer", "%s", optim->name);
     safetensors_add_metadata(file, "global_batch_size", "%lld",
                              world_size * args_batch_size(args, (int)world_size));
-    safetensors_add_metadata(file, "lr", "%.15g", optim->lr);
-    safetensors_add_metadata(file, "momentum", "%.15g", optim->momentum);
-    safetensors_add_metadata(file, "weight_decay", "%.15g", optim->weight_decay);
-    safetensors_add_metadata(file, "dropout", args->dropout ? "on" : "off");
+    if (args->lr_schedule != NULL && strcmp(args->lr_schedule, "cosine") == 0) // it ends with them
+        safetensors_add_metadata(file, "epochs", "%d", args->epochs);
+    for (const Option *option = args_options; option->name != NULL; option++) {
+        snprintf(key, sizeof key, "%s", option->name);
+        for (char *dash; (dash = strchr(key, '-')) != NULL;)
+            *dash = '_';
+        if (option->scope == OF_RUN)
+            safetensors_add_metadata(file, key, "%s", args_value(args, option, value));
+    }
 }
 
 int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i)
@@ -63,17 +65,18 @@ int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i
     Safetensors run;
     safetensors_create(&run, "");
     add_settings(&run, checkpoint);
-    for (; i < NUM_SETTINGS; i++) {
-        const char *key = checkpoint_settings[i], *theirs = safetensors_metadata(file, key);
-        const char *ours = safetensors_metadata(&run, key);
-        if (theirs == NULL || strcmp(theirs, ours) != 0) {
+    const char *key;
+    for (; (key = safetensors_metadata_key(&run, i)) != NULL; i++) {
+        const char *theirs = safetensors_metadata(file, key),
+                   *ours = safetensors_metadata(&run, key);
+        if (theirs == NULL ? i < NUM_IDENTITY_SETTINGS : strcmp(theirs, ours) != 0) {
             reject("was saved with %s %.80s, this run has %.64s", key,
                    theirs != NULL ? theirs : "(none)", ours);
             break;
         }
     }
     safetensors_free(&run);
-    return i;
+    return key != NULL ? i : NO_SETTING;
 }
 
 /* What was run, where it stands, and what inference needs. */
@@ -274,6 +277,8 @@ bool checkpoint_open(Safetensors *file, const char *path)
 /* Is it the state of a run with this model and optimizer? */
 static bool check_run(Safetensors *file, const Optimizer *optim)
 {
+    static const char *const identity[] = { "model", "dataset",   "num_samples",
+                                            "seed",  "optimizer", "global_batch_size" };
     const char *ours = optim->model->name;
     const char *version = safetensors_metadata(file, CHECKPOINT_VERSION_KEY);
     const char *model = safetensors_metadata(file, "model");
@@ -286,9 +291,9 @@ static bool check_run(Safetensors *file, const Optimizer *optim)
                       file->path);
     if (strcmp(version, CHECKPOINT_VERSION) != 0)
         return reject("has format version %s, this program knows " CHECKPOINT_VERSION, version);
-    for (int i = 0; i < NUM_SETTINGS; i++)
-        if (safetensors_metadata(file, checkpoint_settings[i]) == NULL)
-            return reject("its metadata has no \"%s\"", checkpoint_settings[i]);
+    for (int i = 0; i < NUM_IDENTITY_SETTINGS; i++)
+        if (safetensors_metadata(file, identity[i]) == NULL)
+            return reject("its metadata has no \"%s\"", identity[i]);
     if (strcmp(model, ours) != 0)
         return reject("is of model %s; use --model %s, not %s", model, model, ours);
     if (strcmp(optimizer, optim->name) != 0)
@@ -397,7 +402,7 @@ bool checkpoint_resume(Checkpoint *checkpoint, Safetensors *file, const char *pa
                       "steps left out",
                       scale);
     if (log_speaks_for_job()) // all ranks may see it, one reports it
-        for (int i = 0; (i = checkpoint_difference(checkpoint, file, i)) < NUM_SETTINGS; i++)
+        for (int i = 0; (i = checkpoint_difference(checkpoint, file, i)) != NO_SETTING; i++)
             log_warning("%s", file->error);
     read_tensors(file, checkpoint->optim, true);
     model->step = position.step;

@@ -116,13 +116,10 @@ bool adopt_weights(Safetensors *file, const Model *model);
 
 void checkpoint_add_checksums(Safetensors *file); // after all else
 
-/* The settings that are compared. If one of the first six (up to the global batch) differs, the
- * file belongs to another run; if a later one differs, a warning is enough. */
-enum { SETTING_GLOBAL_BATCH = 5, NUM_IDENTITY_SETTINGS, NUM_SETTINGS = 10 };
-extern const char *const checkpoint_settings[NUM_SETTINGS];
-
 /* The first setting from number i on in which the file differs, and in file->error "PATH: was saved
- * with seed 1, this run has 0"; NUM_SETTINGS: none. */
+ * with seed 1, this run has 0". Of the first six (up to the global batch), it belongs to another
+ * run; of a later one, which changes the course (OF_RUN), a warning is enough. */
+enum { SETTING_GLOBAL_BATCH = 5, NUM_IDENTITY_SETTINGS, NO_SETTING = INT_MAX };
 int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i);
 
 #endif

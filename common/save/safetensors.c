@@ -35,6 +35,15 @@ const char *safetensors_metadata(const Safetensors *file, const char *key)
     return json_string_value(json_object_get(json_object_get(file->header, METADATA), key));
 }
 
+const char *safetensors_metadata_key(const Safetensors *file, int i)
+{
+    json_t *metadata = json_object_get(file->header, METADATA);
+    void *entry = json_object_iter(metadata);
+    while (i-- > 0 && entry != NULL)
+        entry = json_object_iter_next(metadata, entry);
+    return entry != NULL ? json_object_iter_key(entry) : NULL;
+}
+
 const StoredTensor *safetensors_find(const Safetensors *file, const char *name)
 {
     for (int i = 0; i < file->num_tensors; i++)

@@ -53,6 +53,7 @@ bool safetensors_open(Safetensors *file, const char *path, SafetensorsPart part)
 /* NULL if there is none with that name. */
 const StoredTensor *safetensors_find(const Safetensors *file, const char *name);
 const char *safetensors_metadata(const Safetensors *file, const char *key);
+const char *safetensors_metadata_key(const Safetensors *file, int i); // in the order of the header
 
 /* Names and metadata are escaped as JSON. Add tensors of larger elements first: then each is
  * aligned without padding, which the format forbids. */

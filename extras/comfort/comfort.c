@@ -29,6 +29,7 @@ const Comfort comfort = {
     .has_extras = true,
     .read_config = comfort_read_config,
     .guess = comfort_guess,
+    .meaning = comfort_meaning,
     .announce = startup_announce,
     .options = startup_options,
     .is_read = startup_is_read,

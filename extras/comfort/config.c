@@ -117,9 +117,11 @@ static void read_pair(Reader *reader)
     next(reader);
     const char *value = strdup(scalar(reader));
     CHECK(value != NULL, "out of memory");
-    const bool plain = reader->event.data.scalar.plain_implicit;
-    if (plain && (value[0] == '\0' || strcmp(value, "~") == 0 || strcmp(value, "null") == 0))
+    if (value[0] == '\0' && reader->event.data.scalar.plain_implicit)
         usage_error("%s%s has no value", reader->origin, name);
+    if (comfort_is_path(option) && strchr(value, '$') != NULL) // no shell reads this file
+        usage_error("%s%s %.80s: variables are not replaced here; write the path, or ~/ for HOME",
+                    reader->origin, name, value);
     reader->found[option - args_options] = (Setting){ value, BY_FILE, origin };
 }
 

@@ -12,6 +12,9 @@ void startup_announce(const Args *args, int world_size, const char *device);
 struct json_t *startup_options(void);
 bool startup_is_read(void);
 
+const char *comfort_meaning(const Option *option, const char *text, const char *origin);
+bool comfort_is_path(const Option *option); // a FILE or a DIR
+
 const char *comfort_guess(const Option *options, int step, const char *typed, size_t length);
 
 /* Of the options listed in that step, the name that may be meant; NULL: none is near. */

@@ -203,15 +203,12 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
     pg->nodes = nodes;
 }
 
-static void describe(const ProcessGroup *pg, const Args *args, char *text, size_t bytes)
+static void check(const ProcessGroup *pg, const Args *args)
 {
-    if (!is_wanted(args))
-        return;
-    if (pg->backend != &backend_tcp)
+    if (is_wanted(args) && pg->backend != &backend_tcp)
         usage_error("--all-reduce hierarchical is for --backend tcp: %s finds its own way between "
                     "nodes, so leave the option out",
                     pg->backend->name);
-    snprintf(text, bytes, ", --all-reduce hierarchical");
 }
 
-const GroupHooks hierarchy_hooks = { .describe = describe, .leaving = leave };
+const GroupHooks hierarchy_hooks = { .check = check, .leaving = leave };

@@ -112,7 +112,7 @@ static void see(void *context, const Collective *collective, CollectiveState sta
 }
 
 /* A library without these functions ends the program before the ranks meet. */
-static void describe(const ProcessGroup *pg, const Args *args, char *text, size_t bytes)
+static void check(const ProcessGroup *pg, const Args *args)
 {
     if (!args->nccl_register)
         return;
@@ -120,7 +120,6 @@ static void describe(const ProcessGroup *pg, const Args *args, char *text, size_
         usage_error("--nccl-register on is for --backend nccl, and here it is %s",
                     pg->backend->name);
     registered.lib = (__typeof__(registered.lib)){ REGISTER_FUNCTIONS(LIBRARY_FIND) };
-    snprintf(text, bytes, ", --nccl-register");
 }
 
 static void formed(ProcessGroup *pg, const Args *args)
@@ -151,4 +150,4 @@ static void leaving(ProcessGroup *pg)
     registered.nccl = NULL;
 }
 
-const GroupHooks register_hooks = { .describe = describe, .formed = formed, .leaving = leaving };
+const GroupHooks register_hooks = { .check = check, .formed = formed, .leaving = leaving };

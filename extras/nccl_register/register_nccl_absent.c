@@ -1,11 +1,11 @@
 /* Stands in for register_nccl.c where there is no NCCL. */
 #include "common/comm/backend.h"
 
-static void describe(const ProcessGroup *pg, const Args *args, char *text, size_t bytes)
+static void check(const ProcessGroup *pg, const Args *args)
 {
-    (void)pg, (void)text, (void)bytes;
+    (void)pg;
     if (args->nccl_register)
         usage_error("--nccl-register on: this build has no NCCL part");
 }
 
-const GroupHooks register_hooks = { .describe = describe };
+const GroupHooks register_hooks = { .check = check };

@@ -40,13 +40,6 @@ static double seconds_a_byte;
 
 /* ---- the memory that the ranks share ---- */
 
-static void describe(const ProcessGroup *pg, const Args *args, char *text, size_t bytes)
-{
-    (void)pg;
-    if (args->simulate_network != NULL)
-        snprintf(text, bytes, ", --simulate-network %s", args->simulate_network);
-}
-
 /* Rank 0's descriptor stays open: the memory goes when the last rank ends. */
 static int make_memory(const ProcessGroup *pg, const char *key)
 {
@@ -105,7 +98,7 @@ static void formed(ProcessGroup *pg, const Args *args)
         close(fd);
 }
 
-const GroupHooks network_hooks = { .describe = describe, .formed = formed };
+const GroupHooks network_hooks = { .formed = formed };
 
 /* ---- the lines ---- */
 

@@ -107,15 +107,6 @@ static void see(void *context, const Collective *collective, CollectiveState sta
 
 /* ---- the hooks ---- */
 
-/* Watching makes collective calls of its own: all ranks must make them. */
-static void describe(const ProcessGroup *pg, const Args *args, char *line, size_t bytes)
-{
-    (void)pg;
-    snprintf(line, bytes, "%s%s%s%s", args->metrics_dir != NULL ? ", --metrics-dir" : "",
-             args->trace != NULL ? ", --trace" : "", args->profile != NULL ? ", --profile" : "",
-             args->show_topology ? ", --show-topology" : "");
-}
-
 static void formed(ProcessGroup *pg, const Args *args)
 {
     static Observer observer = { .see = see };
@@ -166,6 +157,4 @@ static void waits_for(const Mesh *mesh, int rank)
     progress_waits_for(rank);
 }
 
-const GroupHooks watch_hooks = {
-    .describe = describe, .formed = formed, .leaving = leaving, .waits_for = waits_for
-};
+const GroupHooks watch_hooks = { .formed = formed, .leaving = leaving, .waits_for = waits_for };

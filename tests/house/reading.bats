@@ -3,12 +3,12 @@
 
 TOP=${BATS_TEST_DIRNAME%/tests/*}
 
-@test "at most 5,100 lines in at most 38 files, each of them there and as long as it says" {
+@test "at most 5,200 lines in at most 38 files, each of them there and as long as it says" {
     run "$TOP/tests/house/reading.py"
     echo "$output"
     [ "$status" -eq 0 ]
     read -r lines _ _ files _ <<<"${output//,/}"
-    [ "$lines" -le 5100 ]
+    [ "$lines" -le 5200 ]
     [ "$files" -le 38 ]
 }
 

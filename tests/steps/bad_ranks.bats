@@ -61,8 +61,8 @@ EOF2
     start_rank again 0 2 -- --timeout 200
     ended again 1 "cannot serve the store at 127.0.0.1:$port: Address already in use"
     start_rank one 1 3 -- --timeout 200
-    ended zero 1 "the ranks disagree: rank 0 has --backend tcp, --device cpu, 2 ranks"
-    ended one 1 "rank 0 has --backend tcp, --device cpu, 2 ranks"
+    ended zero 1 "the ranks disagree: rank 0 has 2 ranks, rank 1 has 3 ranks"
+    ended one 1 "rank 0 has 2 ranks"
 
     port=$(free_port)
     start_rank zero 0 3 -- --timeout 200

@@ -86,7 +86,7 @@ differ() {
 @test "mpi: ranks with other options are named" {
     on 3 "$ranks" otherwise
     [ "$status" -eq 1 ]
-    [[ $output == *"the ranks disagree: rank 0 has --backend mpi, --device cpu, 3 ranks, --check-collectives off; rank 1 has "*" --check-collectives on"* ]]
+    [[ $output == *"the ranks disagree: rank 0 has --check-collectives off, rank 1 has --check-collectives on"* ]]
 }
 
 @test "mpi: a rank that does not start or end MPI keeps nobody beyond the timeout" {

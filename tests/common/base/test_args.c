@@ -174,6 +174,10 @@ static void test_refused(void **state)
         { 1, "--optimizer=", "must be one of" },
         { 1, "--optimizer sgd|adam", "not \"sgd|adam\"" },
         { 1, "--dropout yes", "must be one of on|off" },
+        { 1, "--lr off", "--lr must be a number from 0 to 1000, not \"off\"" },
+        { 1, "--seed none", "not \"none\"" },
+        { 1, "--optimizer null", "must be one of" },
+        { 1, "--threads no", "from 1 to 1024 or auto, not \"no\"" },
         { 1, "--data-dir=", "--data-dir must not be empty" },
         { 1, "--resume=", "--resume must not be empty" },
         { 1, "1 2 3", "\"3\" has no place here" },
@@ -341,6 +345,36 @@ static void test_batch_size(void **state)
     world_size = 0;
 }
 
+/* args_value gives back what was typed; of a path, that there is one. */
+static void test_value(void **state)
+{
+    (void)state;
+    for (const Option *option = args_options; option->name != NULL; option++) {
+        static const char *const typed[] = { [OPTION_INT] = "7",
+                                             [OPTION_UINT64] = "8",
+                                             [OPTION_REAL] = "0.7",
+                                             [OPTION_RATE] = "3gbit" };
+        const bool is_word = option->kind == OPTION_SWITCH || option->kind == OPTION_CHOICE;
+        const bool is_path = option->kind == OPTION_STRING || option->kind == OPTION_OPTIONAL;
+        char word[16], value[ARGS_VALUE_BYTES];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(option->value, "|"), option->value);
+        const char *text = is_word ? word : is_path ? "x" : typed[option->kind];
+        if (option->kind == OPTION_ACTION || (option->kind == OPTION_RATE && !parse_rate("3gbit")))
+            continue;
+        Args args = { 0 };
+        option_set(option, &args, text, NULL);
+        assert_string_equal(args_value(&args, option, value), is_path ? option->value : text);
+        option_set(option, &args, option->preset, NULL);
+        const char *same = option->kind == OPTION_STRING ? option->value : option->preset;
+        assert_string_equal(args_value(&args, option, value), same);
+    }
+    Args args;
+    args_defaults(&args, "cnn");
+    char value[ARGS_VALUE_BYTES];
+    const Option *steps = option_find(args_options, ANY_STEP, "max-steps", strlen("max-steps"));
+    assert_string_equal(args_value(&args, steps, value), "0"); // no limit
+}
+
 int main(void)
 {
     unsetenv("LOCAL_RANK");
@@ -349,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_values),     cmocka_unit_test(test_refused),
         cmocka_unit_test(test_steps),      cmocka_unit_test(test_one_rank_speaks),
         cmocka_unit_test(test_batch_size), cmocka_unit_test(test_extra),
+        cmocka_unit_test(test_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
  */
 #include <ctype.h>
 
+#include "common/base/comfort.h"
 #include "launcher/elastic_group.h"
 #include "tests/common/base/args_child.h"
 
@@ -20,7 +21,7 @@ static Step first_step(const Option *option)
     return (Step)(option->steps[0] - '0');
 }
 
-typedef enum { WORD, REAL, WHOLE } Meaning;
+typedef enum { WORD, REAL, WHOLE, OFF } Meaning;
 
 static const struct {
     const char *text;
@@ -70,20 +71,28 @@ static const struct {
     { "18446744073709551615", WHOLE, 18446744073709551615.0 },
     { "18446744073709551616", WORD, 0 }, // no number of 64 bits
     { "99999999999999999999", WORD, 0 },
+    { "none", OFF, 0 }, // the last three: words of extras/comfort
+    { "False", OFF, 0 },
+    { "~", OFF, 0 },
 };
+#define NUM_VALUES (LENGTH(values) - (comfort.meaning == NULL ? 3 : 0))
 
 /* Does an option of this row take values[i]? Words of a choice are none of the values. */
 static bool takes(const Option *option, size_t i)
 {
     const double value = values[i].value;
     const bool in_range = value >= option->low && value <= option->high;
+    if (values[i].meaning == OFF) // as --help has it
+        return strcmp(option->preset, "none") == 0 || strstr(option->value, "off") != NULL ||
+               strcmp(option->preset, "off") == 0 || strcmp(option->name, "resume") == 0 ||
+               (option->preset[0] == '0' && strstr(option->help, "; 0: ") != NULL);
     switch (option->kind) {
     case OPTION_INT:
         return values[i].meaning == WHOLE && in_range;
     case OPTION_UINT64:
         return values[i].meaning == WHOLE;
     case OPTION_REAL:
-        return values[i].meaning != WORD && in_range;
+        return values[i].meaning <= WHOLE && values[i].meaning != WORD && in_range;
     case OPTION_STRING:
     case OPTION_OPTIONAL:
         return values[i].text[0] != '\0' && strcmp(option->name, "inject") != 0;
@@ -141,7 +150,7 @@ static void test_command_line(void **state)
     {
         if (option->kind == OPTION_ACTION)
             continue;
-        for (size_t i = 0; i < LENGTH(values); i++) {
+        for (size_t i = 0; i < NUM_VALUES; i++) {
             const char *text = values[i].text;
             char joined[128], first[OUTPUT_BYTES];
             snprintf(joined, sizeof joined, "%s=%s", spelt(option, true), text);
@@ -200,7 +209,7 @@ static void test_positionals(void **state)
     (void)state;
     static const char *const names[] = { "epochs", "save-every" };
     for (size_t position = 0; position < 2; position++)
-        for (size_t i = 0; i < LENGTH(values); i++) {
+        for (size_t i = 0; i < NUM_VALUES; i++) {
             const char *text = values[i].text;
             const Option *option =
                 option_find(args_options, STEP_SINGLE, names[position], strlen(names[position]));
@@ -239,7 +248,7 @@ static void test_config_file(void **state)
     {
         if (option->kind == OPTION_ACTION)
             continue;
-        for (size_t i = 0; i < LENGTH(values); i++) {
+        for (size_t i = 0; i < NUM_VALUES; i++) {
             write_config(option, values[i].text);
             const bool is_text = values[i].text[0] != '\xff'; // else it is no YAML
             snprintf(place, sizeof place, is_text ? "%s:2: %s" : "%s:2: not YAML", config,
@@ -276,7 +285,7 @@ static void test_launcher(void **state)
 {
     (void)state;
     for (const Option *flag = flag_options; flag->name != NULL; flag++)
-        for (size_t i = 0; i < LENGTH(values) && strcmp(flag->name, "help") != 0; i++) {
+        for (size_t i = 0; i < NUM_VALUES && strcmp(flag->name, "help") != 0; i++) {
             char joined[128], place[64];
             const char *context = joined;
             snprintf(joined, sizeof joined, "--%s=%s", flag->name, values[i].text);

@@ -133,7 +133,7 @@ static void test_refused(void **state)
     ranks_run(2, disagreeing_body, NULL, end);
     for (int rank = 0; rank < 2; rank++) {
         expect_error_at_once(end, rank, "the ranks disagree: rank ");
-        expect_error(end, rank, "--check-collectives off, --reduce-order fixed");
+        expect_error(end, rank, "rank 1 has --reduce-order fixed");
     }
     ranks_run(3, three_body, NULL, end);
     expect_usage(&end[0], "--reduce-order fixed is for 1, 2, 4 or 8 ranks, not for 3");

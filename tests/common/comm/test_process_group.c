@@ -14,8 +14,8 @@
 #include "common/comm/store/net.h"
 #include "tests/helpers/ranks.h"
 
-/* What ranks without options say of themselves in a group of four. */
-static const char LINE[] = "--backend tcp, --device cpu, 4 ranks, --check-collectives off";
+/* That a rank is there; what it says of itself is for others. */
+static const char LINE[] = "rank 0 has --backend tcp, --device cpu, 4 ranks";
 
 /* Ranks 0 and 1 are there before their time begins, however late they are. */
 static void missing_body(Rank *rank)
@@ -108,20 +108,59 @@ static void test_disagreeing_ranks_are_named(void **state)
     assert_int_equal(end[3].status, 0);
     for (int rank = 0; rank < 3; rank++) {
         expect_error_at_once(end, rank, "the ranks disagree: rank ");
-        expect_error(end, rank,
-                     "rank 2 has --backend tcp, --device cpu, 3 ranks, "
-                     "--check-collectives on");
+        expect_error(end, rank, "has --check-collectives off, rank 2 has --check-collectives on\n");
     }
     ranks_run(4, served_by_rank_0_body, NULL, end);
     for (int rank = 0; rank < 4; rank++)
-        expect_error_at_once(end, rank, "rank 2 has --backend tcp, --device cpu, 4 ranks");
+        expect_error_at_once(end, rank, "rank 2 has --check-collectives on");
 
     ranks_run(2, other_size_body, NULL, end);
-    expect_error_at_once(end, 0, "rank 1 has --backend tcp, --device cpu, 3 ranks");
-    expect_error_at_once(end, 1, "rank 0 has --backend tcp, --device cpu, 2 ranks");
+    expect_error_at_once(end, 0, "the ranks disagree: rank 0 has 2 ranks, rank 1 has 3 ranks\n");
+    expect_error_at_once(end, 1, "the ranks disagree: rank 0 has 2 ranks, rank 1 has 3 ranks\n");
 
     ranks_run(2, other_backend_body, NULL, end);
-    expect_error_at_once(end, 0, "rank 1 has --backend mpi, --device cpu, 2 ranks");
+    expect_error_at_once(end, 0, "rank 0 has --backend tcp, rank 1 has --backend mpi\n");
+}
+
+/* Sets an option on rank 1. */
+static void other_option_body(Rank *rank)
+{
+    const char *const *option = rank->context;
+    args_defaults(&rank->args, "cnn");
+    rank->args.backend = "tcp";
+    if (rank->rank == 1)
+        option_set(option_find(args_options, ANY_STEP, option[0], strlen(option[0])), &rank->args,
+                   option[1], NULL);
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    process_group_destroy(&pg);
+}
+
+/* What changes the course, or the calls, is the same on all ranks, and the line names the option;
+ * the rest may differ. */
+static void test_other_options_are_named(void **state)
+{
+    (void)state;
+    static const char *const changed[][3] = {
+        { "seed", "2", "rank 0 has --seed 0, rank 1 has --seed 2\n" },
+        { "lr", "0.5", "rank 0 has --lr 0.01, rank 1 has --lr 0.5\n" },
+        { "dropout", "off", "rank 0 has --dropout on, rank 1 has --dropout off\n" },
+        { "lr-schedule", "cosine", "--lr-schedule constant, rank 1 has --lr-schedule cosine\n" },
+        { "max-steps", "9", "rank 0 has --max-steps 0, rank 1 has --max-steps 9\n" },
+        { "init-from", "a", "rank 0 has --init-from none, rank 1 has --init-from FILE\n" },
+    };
+    static const char *const free[][2] = { { "threads", "1" },
+                                           { "timeout", "200" },
+                                           { "data-dir", "x" },
+                                           { "checkpoint-dir", "y" },
+                                           { "save-every", "3" } };
+    RankEnd end[MAX_RANKS];
+    for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
+        ranks_run(2, other_option_body, (void *)changed[i], end);
+        expect_error_at_once(end, 0, changed[i][2]);
+    }
+    for (size_t i = 0; i < sizeof free / sizeof *free; i++)
+        ranks_run_well(2, other_option_body, (void *)free[i]);
 }
 
 typedef struct {
@@ -218,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_missing_ranks_are_named),
         cmocka_unit_test(test_disagreeing_ranks_are_named),
+        cmocka_unit_test(test_other_options_are_named),
         cmocka_unit_test(test_unusable_backends),
         cmocka_unit_test(test_two_groups_after_each_other),
         cmocka_unit_test(test_groups_after_each_other_at_one_address),

@@ -99,6 +99,11 @@ static void test_metadata(void **state)
         { "momentum", "0.9" },
         { "weight_decay", "0" },
         { "dropout", "on" },
+        { "lr_schedule", "constant" },
+        { "warmup_steps", "0" },
+        { "clip_norm", "0" },
+        { "amp", "off" },
+        { "tf32", "off" },
         { "input_shape", "1,28,28" },
         { "mean", "0.1307" },
         { "std", "0.3081" },
@@ -130,7 +135,7 @@ static void test_metadata(void **state)
 
     run_init(&run, "linear", "sgd", 0, 0);
     run.args.dropout = false;
-    run.optim.lr = 0.0123456789012345; // every digit, or a resumed run would seem to have another
+    run.args.lr = 0.0123456789012345; // every digit, or a resumed run would seem to have another
     save(&run, 7, 0);
     run_free(&run);
     snprintf(path, sizeof path, "%s/epoch_7.safetensors", folder);

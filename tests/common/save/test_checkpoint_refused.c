@@ -169,6 +169,12 @@ static void test_warnings(void **state)
     assert_int_equal(child_run(load, &run), 0);
     assert_string_equal(err, "");
 
+    run.args.max_steps = 99; // ends a training, but does not change its course
+    run.args.epochs = 20;
+    run.args.threads = 2;
+    assert_int_equal(child_run(load, &run), 0);
+    assert_string_equal(err, "");
+
     run.args.seed = 2;
     run.args.batch_size = 32;
     run.dataset.name = "digits";
@@ -176,6 +182,55 @@ static void test_warnings(void **state)
     assert_non_null(strstr(err, "seed 1, this run has 2\n"));
     assert_non_null(strstr(err, "global_batch_size 32, this run has 64\n"));
     assert_non_null(strstr(err, "dataset random, this run has digits\n"));
+    run_free(&run);
+}
+
+/* Each setting that changes the course, by itself. */
+static void test_course(void **state)
+{
+    (void)state;
+    static const char *const changes[][3] = {
+        { "lr", "0.5", "lr 0.01, this run has 0.5\n" },
+        { "lr-schedule", "step", "lr_schedule constant, this run has step\n" },
+        { "warmup-steps", "7", "warmup_steps 0, this run has 7\n" },
+        { "clip-norm", "1.5", "clip_norm 0, this run has 1.5\n" },
+        { "weight-decay", "0.1", "weight_decay 0, this run has 0.1\n" },
+        { "dropout", "off", "dropout on, this run has off\n" },
+        { "amp", "bf16", "amp off, this run has bf16\n" },
+        { "tf32", "on", "tf32 off, this run has on\n" },
+    };
+    for (size_t i = 0; i < LENGTH(changes); i++) {
+        Run run;
+        save_good(&run);
+        run.args.resume = good;
+        option_set(option_find(args_options, ANY_STEP, changes[i][0], strlen(changes[i][0])),
+                   &run.args, changes[i][1], NULL);
+        assert_int_equal(child_run(load, &run), 0);
+        assert_non_null(strstr(err, changes[i][2]));
+        assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1); // and nothing else
+        run_free(&run);
+    }
+}
+
+/* The end of a cosine is where --epochs are; of other schedules they change nothing. */
+static void test_epochs(void **state)
+{
+    (void)state;
+    Run run;
+    save_good(&run);
+    run.args.lr_schedule = "cosine";
+    save(&run, 3, 0);
+    run.args.resume = good;
+    assert_int_equal(child_run(load, &run), 0);
+    assert_string_equal(err, "");
+    run.args.epochs = 20;
+    assert_int_equal(child_run(load, &run), 0);
+    assert_non_null(strstr(err, "was saved with epochs 10, this run has 20\n"));
+
+    // A file of an older program says less.
+    edit_header(&run, "\"epochs\":\"10\",", "", false);
+    assert_int_equal(child_run(load, &run), 0);
+    assert_string_equal(err, "");
     run_free(&run);
 }
 
@@ -323,7 +378,8 @@ int main(void)
         cmocka_unit_test(test_other_runs), cmocka_unit_test(test_step_too_large),
         cmocka_unit_test(test_warnings),   cmocka_unit_test(test_one_rank_warns),
         cmocka_unit_test(test_not_finite), cmocka_unit_test(test_no_folder),
-        cmocka_unit_test(test_loss_scale),
+        cmocka_unit_test(test_loss_scale), cmocka_unit_test(test_course),
+        cmocka_unit_test(test_epochs),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

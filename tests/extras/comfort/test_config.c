@@ -34,6 +34,10 @@ static void test_config(void **state)
         { "epochs: 3\nsave_every: 2", "7", "epochs 7", "save_every 2" },
         { "data_dir: 'a b'\nresume: \"\\u00e4\"\n", "", "data_dir a b", "resume \xc3\xa4" },
         { "init_from: x\nresume: y\n", "--resume none", "init_from x", "resume (null)" },
+        { "metrics_dir: no\nresume: ~\n", "", "metrics_dir (null)", "resume (null)" },
+        { "dropout: false\nmax_steps: null\n", "", "dropout 0", "max_steps 18446744073709551615" },
+        { "data_dir: ~/d\nmetrics_dir: \"~/m\"\n", "", "data_dir /a/home/d",
+          "metrics_dir /a/home/m" },
         { "init_from: x\n", "--resume y", "init_from (null)", "resume y" },
         { "nproc: 4\ntimeout: 5\nbucket_cap_mb: wrong\n", "", "nproc 0", "timeout 300" },
         { "model: linear\n", "", "dataset random", "lr 0.001" },
@@ -71,8 +75,11 @@ static void test_config_refused(void **state)
         { "? [a]\n: 1\n", "", "/c.yaml:1: names and values are single words" },
         { "lr: *a\n", "", "/c.yaml:1: names and values are single words" },
         { "seed: 1\nlr:\n", "", "/c.yaml:2: lr has no value" },
-        { "resume: ~\n", "", "/c.yaml:1: resume has no value" },
-        { "resume: null\n", "", "/c.yaml:1: resume has no value" },
+        { "lr: ~\n", "", "/c.yaml:1: lr must be a number from 0 to 1000, not \"~\"" },
+        { "data_dir: null\n", "", "/c.yaml:1: data-dir cannot be off" },
+        { "checkpoint_dir: $HOME/x\n", "",
+          "/c.yaml:1: checkpoint-dir $HOME/x: variables are not replaced here; write the path" },
+        { "lr: 1\nresume: '${A}'\n", "", "/c.yaml:2: resume ${A}: variables are not" },
         { "data_dir: ''\n", "", "/c.yaml:1: data-dir must not be empty" },
         { "data_dir: \"a\\0b\"\n", "", "/c.yaml:1: names and values have no NUL bytes" },
         { "data_dir: !!binary L3RtcA==\n", "", "/c.yaml:1: names and values have no !tags" },
@@ -272,6 +279,7 @@ int main(int argc, char **argv)
         return 0;
     }
     unsetenv("LOCAL_RANK");
+    setenv("HOME", "/a/home", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_config),         cmocka_unit_test(test_config_refused),
         cmocka_unit_test(test_config_hostile), cmocka_unit_test(test_shipped_config),

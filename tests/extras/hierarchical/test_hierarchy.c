@@ -286,9 +286,7 @@ static void test_where_there_is_no_hierarchy(void **state)
     RankEnd end[MAX_RANKS];
     ranks_run(4, disagreeing_body, NULL, end);
     for (int rank = 0; rank < 4; rank++)
-        expect_error_at_once(end, rank,
-                             "rank 2 has --backend tcp, --device cpu, 4 ranks, "
-                             "--check-collectives off, --all-reduce hierarchical");
+        expect_error_at_once(end, rank, "rank 2 has --all-reduce hierarchical");
     ranks_run(4, twice_body, NULL, end);
     int num_refused = 0; // the others may see only that a rank is gone that was refused before
     for (int rank = 0; rank < 4; rank++)

@@ -170,8 +170,9 @@ static void test_ranks_disagree(void **state)
     (void)state;
     RankEnd end[MAX_RANKS];
     ranks_run(2, disagree_body, NULL, end);
-    expect_error_at_once(end, 0, "the ranks disagree: rank 0 has ");
-    expect_error_at_once(end, 1, ", --simulate-network 3gbit");
+    expect_error_at_once(end, 0,
+                         "the ranks disagree: rank 0 has --simulate-network 3gbit, rank 1 ");
+    expect_error_at_once(end, 1, ", rank 1 has --simulate-network off\n");
 }
 
 static void too_slow_body(Rank *rank)

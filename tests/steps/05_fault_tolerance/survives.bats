@@ -105,8 +105,12 @@ losses() {
     cat "$OUT"/losses.m.2 "$OUT"/losses.m.1 "$OUT"/losses.m.4 "$OUT"/losses.m.last >"$OUT/all"
     [ "$(wc -l <"$OUT/all")" -eq 20 ]
     agree "$OUT/losses.m" "$OUT/all" 1e-4
+    cp "$OUT/c/cnn_digits.safetensors" "$OUT/old"
     run -0 timeout 300 $RUN 2 $options --global-batch-size 32 --checkpoint-dir "$OUT/c"
     [[ $output == *"of other runs: "*"global_batch_size 64, this run has 32"*"a fresh start"* ]]
+    [[ $output == *"$OUT/c/cnn_digits.safetensors is of another run: it is now $OUT/c/aside/cnn_digits."* ]]
+    cmp "$OUT/old" "$OUT/c/aside"/cnn_digits.*.safetensors
+    ! cmp -s "$OUT/old" "$OUT/c/cnn_digits.safetensors" || false
 }
 
 @test "--resume FILE and none do as they say, and all ranks get what rank 0 reads" {

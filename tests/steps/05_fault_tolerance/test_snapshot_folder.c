@@ -2,6 +2,7 @@
  * Which checkpoint a run resumes from, and which are removed. Damaged ones are skipped whatever
  * byte is wrong, and what is loaded is one state or the other, never some of both.
  */
+#include <dirent.h>
 #include <sys/stat.h>
 
 #include "05_fault_tolerance/snapshot_folder.h"
@@ -344,6 +345,70 @@ static void test_whose_file(void **state)
     run_free(&run);
 }
 
+/* Is the state of `late` in aside/? Only one file is there. */
+static void assert_aside(const char *beginning)
+{
+    DIR *dir = opendir(path_to("aside"));
+    assert_non_null(dir);
+    int count = 0;
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        if (entry->d_name[0] == '.')
+            continue;
+        assert_int_equal(strncmp(entry->d_name, beginning, strlen(beginning)), 0);
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/aside/%s", folder, entry->d_name);
+        late.args.resume = path;
+        assert_int_equal(child_run(load, &late), 0);
+        late.args.resume = NULL;
+        count++;
+    }
+    closedir(dir);
+    assert_int_equal(count, 1);
+}
+
+/* A file of another run makes room and stays; this run's, a damaged one and, with --resume none,
+ * any is replaced. */
+static void test_set_aside(void **state)
+{
+    (void)state;
+    static CheckpointCopy copy; // only its path matters
+    save_two("linear", "sgd");
+    found.args.resume_auto = true;
+    for (int i = 0; i < 2; i++) { // the same file twice is kept once
+        save(&late, 2, 0);
+        strcpy(copy.file.path, path_to("epoch_2.safetensors"));
+        found.args.batch_size = 8;
+        assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy));
+        assert_true(exists("epoch_2.safetensors")); // this run's
+        found.args.batch_size = 16;
+        found.args.resume_auto = false;
+        assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy));
+        assert_true(exists("epoch_2.safetensors"));
+        found.args.resume_auto = true;
+        const int saved = mute(STDERR_FILENO);
+        assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy));
+        assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy)); // nothing is there
+        unmute(STDERR_FILENO, saved);
+        assert_false(exists("epoch_2.safetensors"));
+        assert_aside("epoch_2.");
+    }
+    save(&late, 2, 0);
+    assert_int_equal(truncate(copy.file.path, 100), 0);
+    assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy));
+    assert_true(exists("epoch_2.safetensors"));
+
+    // Where it cannot be moved it is not replaced.
+    char command[PATH_MAX + 64];
+    snprintf(command, sizeof command, "rm -r %s/aside && touch %s/aside", folder, folder);
+    assert_int_equal(system(command), 0);
+    save(&late, 2, 0);
+    assert_false(snapshot_folder_set_aside(&found.checkpoint, &copy));
+    assert_non_null(
+        strstr(copy.file.error, "epoch_2.safetensors: is of another run, and cannot be"));
+    assert_true(exists("epoch_2.safetensors"));
+    free_runs();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +419,7 @@ int main(void)
         cmocka_unit_test_teardown(test_other_world_sizes, clear_folder),
         cmocka_unit_test_teardown(test_prune, clear_folder),
         cmocka_unit_test_teardown(test_whose_file, clear_folder),
+        cmocka_unit_test(test_set_aside),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
