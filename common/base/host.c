@@ -25,7 +25,8 @@ const Launcher launchers[] = {
 const Launcher *launcher_find(void)
 {
     for (const Launcher *at = launchers; at->rank != NULL; at++)
-        if (at->world_size != NULL && getenv(at->rank) != NULL && getenv(at->world_size) != NULL)
+        if (at->world_size != NULL && getenv(at->rank) != NULL && getenv(at->world_size) != NULL &&
+            *getenv(at->rank) != '\0' && *getenv(at->world_size) != '\0') // as docker compose may
             return at;
     return NULL;
 }

@@ -29,7 +29,7 @@ static bool is_missing(const char *name)
 static bool is_alone(void)
 {
     for (int i = 0; i < FIVE; i++)
-        if (getenv(five[i]) != NULL)
+        if (!is_missing(five[i]))
             return false;
     const Launcher *launcher = launcher_find();
     return launcher == NULL || host_env_count(launcher->world_size) == 1;
@@ -57,8 +57,30 @@ static noreturn void refuse_missing(void)
     die("%s %s not set: " HOW_TO_START, names, num_missing > 1 ? "are" : "is");
 }
 
+void env_refuse_left_over(const Launcher *used)
+{
+    const int ranks = host_env_count(used->world_size);
+    const bool may_be_agents = used->is_mpi || !is_missing("TORCHELASTIC_RUN_ID");
+    for (const Launcher *other = used + 1; other->rank != NULL; other++) {
+        const char *rank = getenv(other->rank), *per_node = NULL;
+        const int started = other->world_size != NULL ? host_env_count(other->world_size) : 0;
+        if (rank == NULL || ranks == 0 || started <= ranks)
+            continue;
+        per_node = getenv(other->local_world_size);
+        if (may_be_agents && per_node != NULL && atoi(per_node) == 1)
+            continue;
+        setenv(used->local_rank, rank, true); // so that rank 0 alone prints the line
+        usage_error("%s is %s of %d, but %s started %d (%s): unset %s, %s and %s, or start one "
+                    "launcher on each node",
+                    used->rank, getenv(used->rank), ranks, other->is_mpi ? "mpirun" : "srun",
+                    started, other->world_size, used->rank, used->world_size, used->local_rank);
+    }
+}
+
 const char *env_str(const char *name)
 {
+    if (strcmp(name, "RANK") == 0)
+        env_refuse_left_over(&launchers[0]);
     for (int i = 0; i < FIVE; i++) {
         if (strcmp(name, five[i]) != 0 || !is_missing(name))
             continue;

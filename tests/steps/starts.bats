@@ -24,6 +24,15 @@ load bad_helper
     OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
 }
 
+@test "03, which an outer job's variables tell that it is alone: its ranks do not each train" {
+    five="RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$(free_port)"
+    run -2 env $five OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
+    [ "$output" = "train: RANK is 0 of 1, but mpirun started 2 (OMPI_COMM_WORLD_SIZE): unset RANK, WORLD_SIZE and LOCAL_RANK, or start one launcher on each node" ]
+    [ ! -e "$OUT/c" ]
+    run -0 env $five OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
+    run -0 env RANK= WORLD_SIZE= LOCAL_RANK= MASTER_ADDR= MASTER_PORT= "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/d"
+}
+
 @test "a rank that waits says after 5 s for whom, and how long at most" {
     local port
     port=$(free_port)

@@ -22,11 +22,23 @@ static const char *env_or(const char *name, const char *otherwise)
     return value == NULL || value[0] == '\0' ? otherwise : value;
 }
 
+/* A name or an address: one colon would be before a port, several are in an IPv6 address. */
+static bool is_host(const char *text)
+{
+    const char *colon = strchr(text, ':');
+    return text[strcspn(text, " \t\r\n/\\,;'\"$")] == '\0' &&
+           (colon == NULL || strchr(colon + 1, ':') != NULL);
+}
+
 /* As store_connect, but says after a while that it is still waiting. */
 static bool connect_patiently(Store *store, const char *host, int port, double timeout)
 {
     if (store_connect(store, host, port, fmin(timeout, STORE_PATIENCE)))
         return true;
+    CHECK(errno != ECONNREFUSED || !agent_serves(port), // an agent serves before its ranks start
+          "no launcher serves a store at %s:%d (nobody listens there): unset "
+          "TORCHELASTIC_USE_AGENT_STORE, left over from another job",
+          host, port);
     if (timeout <= STORE_PATIENCE || errno == EPROTO)
         return false;
     if (errno != ENXIO) // said by net_connect
@@ -40,11 +52,15 @@ void store_init(Store *store, const char *host, int port, bool is_server, double
     const double begun = seconds_now();
     StoreServer *server = NULL;
     const bool is_agents = agent_serves(port);
+    CHECK(is_host(host), "MASTER_ADDR is \"%s\", which can be no host: give one name or address",
+          host);
     if (is_server && !is_agents) {
         server = store_server_start(host, &port, NULL);
         char reason[NET_REASON_BYTES];
-        CHECK(server != NULL, "cannot serve the store at %s:%d: %s (MASTER_PORT may be changed)",
-              host, port, net_listen_reason(errno, port, reason));
+        const bool is_port = server == NULL && (errno == EADDRINUSE || errno == EACCES);
+        CHECK(server != NULL, "cannot serve the store at %s:%d: %s%s", host, port,
+              net_listen_reason(errno, port, reason),
+              is_port ? " (MASTER_PORT may be changed)" : "");
         log_detail(LOG_STORE, "serving at %s:%d", host, port);
     }
     CHECK(connect_patiently(store, host, port, timeout),
