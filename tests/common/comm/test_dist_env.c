@@ -95,6 +95,9 @@ static void test_launchers(void **state)
         { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 " MASTER
               SLURM_AGENTS,
           "0/1 local 0/0 master 10.0.0.7:1234 | 0 - -" },
+        // In a shell that srun --pty has started.
+        { "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 SLURM_PTY_PORT=7 " MASTER SLURM_STEP,
+          "0/2 local 0/0 master 10.0.0.7:1234 | 0 - -" },
         // A loop of the shell in each task, and tasks that are numbered in another order.
         { "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 " MASTER SLURM_AGENTS,
           "3/4 local 1/0 master 10.0.0.7:1234 | 1 - -" },
