@@ -22,14 +22,6 @@ static const char *env_or(const char *name, const char *otherwise)
     return value == NULL || value[0] == '\0' ? otherwise : value;
 }
 
-/* A name or an address: one colon would be before a port, several are in an IPv6 address. */
-static bool is_host(const char *text)
-{
-    const char *colon = strchr(text, ':');
-    return text[strcspn(text, " \t\r\n/\\,;'\"$")] == '\0' &&
-           (colon == NULL || strchr(colon + 1, ':') != NULL);
-}
-
 /* As store_connect, but says after a while that it is still waiting. */
 static bool connect_patiently(Store *store, const char *host, int port, double timeout)
 {
@@ -52,8 +44,8 @@ void store_init(Store *store, const char *host, int port, bool is_server, double
     const double begun = seconds_now();
     StoreServer *server = NULL;
     const bool is_agents = agent_serves(port);
-    CHECK(is_host(host), "MASTER_ADDR is \"%s\", which can be no host: give one name or address",
-          host);
+    CHECK(net_is_host(host, strlen(host)),
+          "MASTER_ADDR is \"%s\", which can be no host: give one name or address", host);
     if (is_server && !is_agents) {
         server = store_server_start(host, &port, NULL);
         char reason[NET_REASON_BYTES];
