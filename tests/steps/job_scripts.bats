@@ -61,6 +61,8 @@ all="04_slurm_multinode/train.slurm 04_slurm_multinode/train_ddprun.slurm 04_slu
     [[ $output == *"threads 1, "* ]]
     job 04_slurm_multinode/train_ddprun.slurm
     [[ $output == *"threads 1, "*" --cpus-per-task=2 "*" --nproc-per-node 2 "* ]]
+    job 04_slurm_multinode/train_ddprun.slurm SLURM_TASKS_PER_NODE=
+    [[ $output == *" --cpus-per-task=1 "*" --nproc-per-node 1 "* ]]
     job 04_slurm_multinode/train_ddprun.slurm SLURM_NTASKS_PER_NODE=3 SLURM_CPUS_PER_TASK=4
     [[ $output == *"threads 4, "*" --cpus-per-task=12 "*" --nproc-per-node 3 "* ]]
     job 04_slurm_multinode/train_ddprun.slurm SLURM_TASKS_PER_NODE=3,1
