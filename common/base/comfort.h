@@ -22,6 +22,7 @@ typedef struct {
     bool (*is_read)(void); // is standard error a terminal, a file, a batch job's or mpirun's?
     const char *(*start_advice)(const char *program, int error); // why it cannot be started, or ""
     int (*gpus_listed)(void); // counted in the driver's files; CUDA is more accurate
+    void (*check_launchers)(void); // ends a rank that would train alone beside others
     int (*core_quota)(void); // how many cores the control group allows, at least 1
     void (*crowd)(int num_ranks); // says that so many ranks are slow to start, if they are
     // Both end this process: what to type on each node (0 nodes: they may come and go), a script.

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 #include "common/comm/env.h"
 
@@ -82,7 +83,8 @@ void dist_env_init(DistEnv *env)
 {
     *env = (DistEnv){ .launcher = require_launcher() };
     const Launcher *launcher = env->launcher;
-    env_refuse_left_over(launcher);
+    if (comfort.check_launchers != NULL)
+        comfort.check_launchers();
     if (launcher != &launchers[0]) // no launcher of these ranks serves a store
         unsetenv("TORCHELASTIC_USE_AGENT_STORE");
     env->rank = env_number(launcher->rank);

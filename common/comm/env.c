@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/comfort.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
@@ -25,20 +26,6 @@ static bool is_missing(const char *name)
     return value == NULL || value[0] == '\0';
 }
 
-/* Dies if a launcher has started this process without saying how many ranks there are. */
-static void refuse_unknown_launcher(void)
-{
-    static const char *const hints[] = { "PMIX_RANK",   "PMI_RANK",           "PMI_FD",
-                                         "PALS_RANKID", "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK" };
-    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-        CHECK(is_missing(hints[i]),
-              "%s is set, so a launcher started this, but nothing says how many ranks there "
-              "are: " HOW_TO_START,
-              hints[i]);
-    CHECK(host_env_count("SLURM_NTASKS") <= 1,
-          "SLURM_NTASKS is %s, but srun did not start this: " HOW_TO_START, getenv("SLURM_NTASKS"));
-}
-
 /* False if mpirun or srun has started several ranks: each would train by itself. */
 static bool is_alone(void)
 {
@@ -46,8 +33,6 @@ static bool is_alone(void)
         if (!is_missing(five[i]))
             return false;
     const Launcher *launcher = launcher_find();
-    if (launcher == NULL)
-        refuse_unknown_launcher();
     return launcher == NULL || host_env_count(launcher->world_size) == 1;
 }
 
@@ -73,35 +58,10 @@ static noreturn void refuse_missing(void)
     die("%s %s not set: " HOW_TO_START, names, num_missing > 1 ? "are" : "is");
 }
 
-/* May `outer` have started launchers and not ranks: one on each node, or a shell (srun --pty)? */
-static bool has_launchers(const Launcher *outer, const Launcher *used)
-{
-    const bool is_inner = used->is_mpi || !is_missing("TORCHELASTIC_RUN_ID");
-    const char *per_node = getenv(outer->local_world_size);
-    return (is_inner && per_node != NULL && atoi(per_node) == 1) ||
-           (!outer->is_mpi && !is_missing("SLURM_PTY_PORT"));
-}
-
-void env_refuse_left_over(const Launcher *used)
-{
-    const int ranks = host_env_count(used->world_size);
-    for (const Launcher *other = used + 1; ranks > 0 && other->rank != NULL; other++) {
-        const char *rank = getenv(other->rank);
-        const int started = other->world_size != NULL ? host_env_count(other->world_size) : 0;
-        if (rank == NULL || started <= ranks || has_launchers(other, used))
-            continue;
-        setenv(used->local_rank, rank, true); // so that rank 0 alone prints the line
-        usage_error("%s is %s of %d, but %s started %d (%s): unset %s, %s and %s, or start one "
-                    "launcher on each node",
-                    used->rank, getenv(used->rank), ranks, other->is_mpi ? "mpirun" : "srun",
-                    started, other->world_size, used->rank, used->world_size, used->local_rank);
-    }
-}
-
 const char *env_str(const char *name)
 {
-    if (strcmp(name, "RANK") == 0)
-        env_refuse_left_over(&launchers[0]);
+    if (strcmp(name, "RANK") == 0 && comfort.check_launchers != NULL)
+        comfort.check_launchers();
     for (int i = 0; i < FIVE; i++) {
         if (strcmp(name, five[i]) != 0 || !is_missing(name))
             continue;

@@ -2,18 +2,11 @@
 #ifndef COMMON_COMM_ENV_H
 #define COMMON_COMM_ENV_H
 
-#include "common/base/host.h"
-
 /* The value of RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR or MASTER_PORT. If none of the five is
  * set, returns those of a single rank, and logs that. If only some are set, dies with a line that
  * names the missing ones and says how to start the program. Local. */
 int env_int(const char *name);
 const char *env_str(const char *name);
-
-/* Ends this process with status 2 if the variables of `used` name fewer ranks than another launcher
- * has started: they are left over from another job, and each rank would train alone. But a launcher
- * that started one process on each node may have started launchers. env_int("RANK") calls it. */
-void env_refuse_left_over(const Launcher *used);
 
 /* The value of any variable that must be set; dies if it is not. A number is at least 0. Local. */
 int env_number(const char *name);

@@ -28,9 +28,7 @@ static bool connect_patiently(Store *store, const char *host, int port, double t
     if (store_connect(store, host, port, fmin(timeout, STORE_PATIENCE)))
         return true;
     CHECK(errno != ECONNREFUSED || !agent_serves(port), // an agent serves before its ranks start
-          "no launcher serves a store at %s:%d (nobody listens there): unset "
-          "TORCHELASTIC_USE_AGENT_STORE, left over from another job",
-          host, port);
+          "no launcher serves a store at %s:%d: unset TORCHELASTIC_USE_AGENT_STORE", host, port);
     if (timeout <= STORE_PATIENCE || errno == EPROTO)
         return false;
     if (errno != ENXIO) // said by net_connect
@@ -44,7 +42,8 @@ void store_init(Store *store, const char *host, int port, bool is_server, double
     const double begun = seconds_now();
     StoreServer *server = NULL;
     const bool is_agents = agent_serves(port);
-    CHECK(net_is_host(host, strlen(host)),
+    char name[4096];
+    CHECK(net_copy_host(name, sizeof name, host, strlen(host)),
           "MASTER_ADDR is \"%s\", which can be no host: give one name or address", host);
     if (is_server && !is_agents) {
         server = store_server_start(host, &port, NULL);
