@@ -2,8 +2,10 @@
  * Ranks that would each train alone, and save over each other's files: another job left variables
  * behind that win over the launcher's, or a launcher does not say how many ranks there are.
  */
+#include <netdb.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/base/host.h"
 #include "common/base/log.h"
@@ -53,12 +55,43 @@ static void refuse_left_over(const Launcher *used, const Launcher *other)
                 other->world_size, used->rank, used->world_size, used->local_rank);
 }
 
+/* Could a server listen at this address? Yes, too, for a name that is not known here. */
+static bool is_here(const char *host)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    struct addrinfo *addresses = NULL;
+    if (getaddrinfo(host, "0", &hints, &addresses) != 0)
+        return true;
+    bool is_local = false;
+    for (const struct addrinfo *at = addresses; at != NULL && !is_local; at = at->ai_next) {
+        const int fd = socket(at->ai_family, at->ai_socktype, 0);
+        is_local = fd < 0 || bind(fd, at->ai_addr, at->ai_addrlen) == 0;
+        close(fd);
+    }
+    freeaddrinfo(addresses);
+    return is_local;
+}
+
+/* mpirun and srun leave MASTER_ADDR as it is; torchrun sets it. */
+static void warn_of_master(const Launcher *used)
+{
+    const char *here = getenv(used->local_world_size), *host = getenv("MASTER_ADDR");
+    const bool is_one_node = here != NULL && atoi(here) == host_env_count(used->world_size);
+    if (used != &launchers[0] && is_one_node && atoi(getenv(used->rank)) == 0 && host != NULL &&
+        !is_here(host))
+        log_warning("MASTER_ADDR is %s, no address of this machine, but all ranks are here: unset "
+                    "it if another job left it",
+                    host);
+}
+
 void launchers_check(void)
 {
     const Launcher *used = launcher_find();
-    if (used == NULL)
+    if (used == NULL) {
         refuse_unknown_launcher();
-    else
-        for (const Launcher *other = used + 1; other->rank != NULL; other++)
-            refuse_left_over(used, other);
+        return;
+    }
+    for (const Launcher *other = used + 1; other->rank != NULL; other++)
+        refuse_left_over(used, other);
+    warn_of_master(used);
 }

@@ -206,6 +206,25 @@ static void test_left_over(void **state)
         assert_dies_saying(print_env, cases[i].variables, 2, cases[i].words[0], cases[i].words[1]);
 }
 
+static void test_master_left_over(void **state)
+{
+    (void)state;
+    if (comfort.check_launchers == NULL)
+        skip();
+#define OMPI_0 "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=0 "
+#define ELSEWHERE "MASTER_ADDR=192.0.2.1" // an address for documents (RFC 5737)
+    assert_int_equal(child_run(print_env, OMPI_0 "OMPI_COMM_WORLD_LOCAL_SIZE=3 " ELSEWHERE), 0);
+    assert_non_null(strstr(err, "warning: MASTER_ADDR is 192.0.2.1, no address of this machine"));
+    static const char *const silent[] = { OMPI_0 "OMPI_COMM_WORLD_LOCAL_SIZE=2 " ELSEWHERE,
+                                          OMPI_0
+                                          "OMPI_COMM_WORLD_LOCAL_SIZE=3 MASTER_ADDR=127.0.0.1",
+                                          OMPI ELSEWHERE, TORCHRUN ELSEWHERE };
+    for (size_t i = 0; i < LENGTH(silent); i++) {
+        assert_int_equal(child_run(print_env, silent[i]), 0);
+        assert_string_equal(err, "");
+    }
+}
+
 /* Only torchrun's rows say that the launcher serves the store. */
 static void print_agent_store(const void *list)
 {
@@ -286,10 +305,15 @@ static void test_steps_without_launcher(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launchers),      cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_tasks_per_node), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_left_over),      cmocka_unit_test(test_agent_store_left_over),
-        cmocka_unit_test(test_line),           cmocka_unit_test(test_steps_without_launcher),
+        cmocka_unit_test(test_launchers),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_tasks_per_node),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_left_over),
+        cmocka_unit_test(test_master_left_over),
+        cmocka_unit_test(test_agent_store_left_over),
+        cmocka_unit_test(test_line),
+        cmocka_unit_test(test_steps_without_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
