@@ -29,6 +29,11 @@ make_secret() {
     file=$(mktemp) && head -c 32 /dev/urandom >"$file" && exec 9<"$file" && rm "$file"
     export DDP_SECRET_FILE="/proc/$$/fd/9"
 }
+# What a launcher around this script has set: mpirun would pass it on to the ranks.
+forget_outer_job() {
+    unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK
+    unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RUN_ID TORCHELASTIC_ERROR_FILE
+}
 case $launcher in
 --help) exec "$train" --help ;;
 ddprun) exec "$here/ddprun" --nproc-per-node "$ranks" "$train" "$@" ;;
@@ -41,8 +46,8 @@ mpirun)
     make_secret
     # mpirun sets variables of its own; each rank derives from them the five that step 03 reads.
     [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    export MASTER_ADDR="${MASTER_ADDR:-localhost}"
-    export MASTER_PORT="${MASTER_PORT:-$(($$ % 12000 + 20000))}"
+    forget_outer_job
+    export MASTER_ADDR=localhost MASTER_PORT=$(($$ % 12000 + 20000))
     # shellcheck disable=SC2016 # the ranks' shells expand the variables
     exec mpirun --bind-to none --oversubscribe -n "$ranks" sh -c '
         export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK

@@ -18,11 +18,24 @@ fi
 # extras/secret. A path of your own, or an empty one, is kept.
 if [ -z "${DDP_SECRET_FILE+set}" ] && [ "${LAUNCHER:-}" != torchrun ] && grep -q 'ddp secret' "${here:-04_slurm_multinode}/train"; then
     job=${SLURM_JOB_ID:-${PBS_JOBID:-$$}}
-    DDP_SECRET_FILE=$HOME/.ddp_secret_${job%%[!0-9]*} && export DDP_SECRET_FILE
+    DDP_SECRET_FILE=$HOME/.ddp_secret_${job%%.*} && export DDP_SECRET_FILE
     trap 'rm -f "$DDP_SECRET_FILE"' EXIT
     trap 'exit 143' TERM
     rm -f "$DDP_SECRET_FILE"
     (umask 077 && head -c 32 /dev/urandom >"$DDP_SECRET_FILE")
+fi
+
+# Each task of a job array (--array) is a job of its own, with a folder of its own inside the checkpoint folder.
+task=${SLURM_ARRAY_TASK_ID:-${PBS_ARRAY_INDEX:-}}
+if [ -n "$task" ]; then
+    folder=checkpoints previous=''
+    for word; do
+        case $word in --checkpoint[-_]dir=*) folder=${word#*=} ;; esac
+        case $previous in --checkpoint[-_]dir) folder=$word ;; esac
+        previous=$word
+    done
+    set -- "$@" --checkpoint-dir "$folder/task_$task"
+    echo "task $task of a job array: --checkpoint-dir $folder/task_$task" >&2
 fi
 
 # Reports what the job was given.

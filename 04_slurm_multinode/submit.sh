@@ -2,6 +2,7 @@
 # Usage: 04_slurm_multinode/submit.sh [options of sbatch] SCRIPT [arguments]
 # Like sbatch, but it waits: it shows the job's output and exits with its status; Ctrl-C cancels the job.
 set -eu
+case " $* " in *" --array"* | *" -a"*) echo "$0: a job array is several jobs: submit it with sbatch, and see squeue" >&2 && exit 2 ;; esac
 job=$(sbatch --parsable "$@")
 job=${job%%;*} # the rest names the cluster
 

@@ -38,6 +38,11 @@ make_secret() {
     file=$(mktemp) && head -c 32 /dev/urandom >"$file" && exec 9<"$file" && rm "$file"
     export DDP_SECRET_FILE="/proc/$$/fd/9"
 }
+# What a launcher around this script has set: mpirun would pass it on to the ranks.
+forget_outer_job() {
+    unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK
+    unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RUN_ID TORCHELASTIC_ERROR_FILE
+}
 case $launcher in
 --help) exec "$train" --help ;;
 ddprun)
@@ -51,8 +56,8 @@ mpirun)
     needs mpirun
     make_secret
     [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    export MASTER_ADDR="${MASTER_ADDR:-localhost}"
-    export MASTER_PORT="${MASTER_PORT:-$(($$ % 12000 + 20000))}"
+    forget_outer_job
+    export MASTER_ADDR=localhost MASTER_PORT=$(($$ % 12000 + 20000))
     exec "$here/restart.sh" mpirun --bind-to none --oversubscribe -n "$ranks" "$train" "$@"
     ;;
 srun)

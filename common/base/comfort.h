@@ -21,9 +21,10 @@ typedef struct {
     // Rank 0 says: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05".
     void (*announce)(const struct Args *args, int world_size, const char *device);
     struct json_t *(*options)(void); // all options as typed; NULL: args_parse was not called
-    bool (*is_read)(void); // is standard error a terminal, a file or the log of a batch job?
+    bool (*is_read)(void); // is standard error a terminal, a file, a batch job's or mpirun's?
     const char *(*start_advice)(const char *program, int error); // why it cannot be started, or ""
     int (*gpus_listed)(void); // counted in the driver's files; CUDA is more accurate
+    void (*check_launchers)(void); // ends a rank that would train alone beside others
     int (*core_quota)(void); // how many cores the control group allows, at least 1
     void (*crowd)(int num_ranks); // says that so many ranks are slow to start, if they are
     // Both end this process: what to type on each node (0 nodes: they may come and go), a script.

@@ -8,9 +8,8 @@
 
 #include "common/base/comfort.h"
 
-/* Every launcher has its own variables; the first whose rank and world size are both set is used.
- * SLURM_PROCID is 0 in the batch script too, where SLURM_NTASKS is also set: only a step, which
- * srun starts, has SLURM_STEP_NUM_TASKS. */
+/* Every launcher has its own variables; the first whose rank and world size are both set is used. A
+ * batch script has SLURM_PROCID and SLURM_NTASKS, too; srun alone sets SLURM_STEP_NUM_TASKS. */
 const Launcher launchers[] = {
     { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", .is_mpi = false },
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -25,7 +24,8 @@ const Launcher launchers[] = {
 const Launcher *launcher_find(void)
 {
     for (const Launcher *at = launchers; at->rank != NULL; at++)
-        if (at->world_size != NULL && getenv(at->rank) != NULL && getenv(at->world_size) != NULL)
+        if (at->world_size != NULL && getenv(at->rank) != NULL && getenv(at->world_size) != NULL &&
+            *getenv(at->rank) != '\0' && *getenv(at->world_size) != '\0') // as docker compose may
             return at;
     return NULL;
 }

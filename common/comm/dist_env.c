@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "common/base/host.h"
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 #include "common/comm/env.h"
 
@@ -18,7 +18,7 @@
 
 static bool is_set(const char *name)
 {
-    return name != NULL && getenv(name) != NULL;
+    return name != NULL && getenv(name) != NULL && *getenv(name) != '\0';
 }
 
 static const Launcher *require_launcher(void)
@@ -83,6 +83,10 @@ void dist_env_init(DistEnv *env)
 {
     *env = (DistEnv){ .launcher = require_launcher() };
     const Launcher *launcher = env->launcher;
+    if (comfort.check_launchers != NULL)
+        comfort.check_launchers();
+    if (launcher != &launchers[0]) // no launcher of these ranks serves a store
+        unsetenv("TORCHELASTIC_USE_AGENT_STORE");
     env->rank = env_number(launcher->rank);
     env->world_size = env_number(launcher->world_size);
     env->local_rank = env_number(launcher->local_rank);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/comfort.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
@@ -29,7 +30,7 @@ static bool is_missing(const char *name)
 static bool is_alone(void)
 {
     for (int i = 0; i < FIVE; i++)
-        if (getenv(five[i]) != NULL)
+        if (!is_missing(five[i]))
             return false;
     const Launcher *launcher = launcher_find();
     return launcher == NULL || host_env_count(launcher->world_size) == 1;
@@ -59,6 +60,8 @@ static noreturn void refuse_missing(void)
 
 const char *env_str(const char *name)
 {
+    if (strcmp(name, "RANK") == 0 && comfort.check_launchers != NULL)
+        comfort.check_launchers();
     for (int i = 0; i < FIVE; i++) {
         if (strcmp(name, five[i]) != 0 || !is_missing(name))
             continue;

@@ -35,6 +35,7 @@ const Comfort comfort = {
     .is_read = startup_is_read,
     .start_advice = start_advice,
     .gpus_listed = comfort_gpus_listed,
+    .check_launchers = launchers_check,
     .core_quota = comfort_core_quota,
     .crowd = comfort_crowd,
     .print_commands = comfort_print_commands,

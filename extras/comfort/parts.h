@@ -20,6 +20,7 @@ const char *comfort_guess(const Option *options, int step, const char *typed, si
 /* Of the options listed in that step, the name that may be meant; NULL: none is near. */
 const char *comfort_nearest(const Option *options, int step, const char *typed, size_t length);
 
+void launchers_check(void);
 int comfort_gpus_listed(void);
 int comfort_core_quota(void);
 void comfort_crowd(int num_ranks);

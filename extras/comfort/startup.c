@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 #include "extras/comfort/parts.h"
 
@@ -32,13 +33,22 @@ static void write_changed(char *text, size_t bytes)
     }
 }
 
+/* Its ranks write to pipes. */
+static bool is_mpirun(void)
+{
+    for (const Launcher *at = launchers; at->rank != NULL; at++)
+        if (at->is_mpi && getenv(at->rank) != NULL)
+            return true;
+    return false;
+}
+
 bool startup_is_read(void)
 {
     struct stat errors;
     return isatty(STDERR_FILENO) ||
            (fstat(STDERR_FILENO, &errors) == 0 && S_ISREG(errors.st_mode)) ||
            getenv("SLURM_JOB_ID") != NULL || getenv("PBS_JOBID") != NULL ||
-           getenv("LSB_JOBID") != NULL;
+           getenv("LSB_JOBID") != NULL || is_mpirun();
 }
 
 void startup_announce(const Args *args, int world_size, const char *device)

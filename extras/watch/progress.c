@@ -36,10 +36,9 @@ static bool on_terminal(void)
 {
     static int answer = -1; // cached, since it is asked at every step
     if (answer < 0) {
-        const char *term = getenv("TERM");
         struct stat file;
         const bool piped = fstat(STDOUT_FILENO, &file) == 0 && S_ISFIFO(file.st_mode);
-        answer = isatty(STDERR_FILENO) && !piped && term != NULL && strcmp(term, "dumb") != 0;
+        answer = terminal_is(STDERR_FILENO) && !piped;
     }
     return answer;
 }

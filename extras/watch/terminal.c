@@ -25,6 +25,13 @@ static const char *const hue[NUM_HUES] = { "38;5;33", "38;5;94",  "38;5;29",  "3
 #define GOOD "38;5;29"
 #define DIM "2"
 
+/* 0: it does not say, or is no terminal. */
+static int width_of(int fd)
+{
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 bool terminal_is(int fd)
 {
     static int answer[3] = { -1, -1, -1 }; // asked for each line
@@ -32,7 +39,7 @@ bool terminal_is(int fd)
         return false;
     const char *term = getenv("TERM");
     if (answer[fd] < 0)
-        answer[fd] = isatty(fd) && term != NULL && strcmp(term, "dumb") != 0;
+        answer[fd] = width_of(fd) > 0 && term != NULL && strcmp(term, "dumb") != 0;
     return answer[fd];
 }
 
@@ -44,8 +51,8 @@ bool terminal_has_colours(int fd)
 
 int terminal_columns(int fd)
 {
-    struct winsize size;
-    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    const int columns = width_of(fd);
+    return columns > 0 ? columns : 80;
 }
 
 /* The length of the line's tag, "[rank 2/4]" or "[CPU2]" or "[GPU2]", and the rank in it; 0: none.

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-bool terminal_is(int fd); // is it one, and not a dumb one? Cached for standard output and error
+bool terminal_is(int fd); // is it one with columns, not dumb? Cached for output and error
 bool terminal_has_colours(int fd); // is it one, and NO_COLOR is not set?
 int terminal_columns(int fd); // now, since its user may change that; 80 if it does not say
 

@@ -151,6 +151,10 @@ HOST:PORT --rdzv-endpoint :1 true
 HOST:PORT --rdzv-endpoint host:port true
 must_not_be_empty --master-addr= true
 name_or_an_address --master-addr=[] true
+name_or_an_address --nnodes 2 --master-addr tcp://node1 true
+name_or_an_address --master-addr node1:29500 true
+name_or_an_address --master-addr node1,node2 true
+HOST:PORT --rdzv-endpoint tcp://node1:29500 true
 and_no_/ --rdzv-id a/b true
 KEY=VALUE --rdzv-conf timeout true
 a_number_from_0_to_1000000,_not --rdzv-conf timeout=x true

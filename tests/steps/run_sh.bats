@@ -75,6 +75,21 @@ Usage: $step/train [total_epochs [save_every]] [options]"*"--batch-size N"* ]]
     done
 }
 
+@test "mpirun's ranks get nothing of an outer job that run.sh replaces" {
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    printf '#!/bin/sh\nexec printenv\n' >"$BATS_TEST_TMPDIR/bin/mpirun"
+    chmod +x "$BATS_TEST_TMPDIR/bin/mpirun"
+    for command in 03_torchrun_env/run.sh 05_fault_tolerance/run.sh "04_slurm_multinode/nodes_here.sh 1"; do
+        run env PATH="$BATS_TEST_TMPDIR/bin:$PATH" LAUNCHER=mpirun RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK=0 \
+            MASTER_ADDR=192.0.2.1 MASTER_PORT=1 TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=outer \
+            TORCHELASTIC_ERROR_FILE=/outer $command 2 true
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ $output == *MASTER_ADDR=* ]]
+        ! grep '^LOCAL_\|^RANK=\|^WORLD_SIZE=\|^GROUP_RANK=\|=192.0.2.1\|^MASTER_PORT=1$\|USE_AGENT_STORE\|=/*outer$' <<<"$output"
+    done
+}
+
 @test "--help into a full disk is a failure" {
     for script in 01_single_gpu/run.sh 02_multi_gpu_spawn/run.sh 03_torchrun_env/run.sh data/get_mnist.sh; do
         run sh -c '"$0" --help >/dev/full' $script

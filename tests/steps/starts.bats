@@ -21,7 +21,25 @@ load bad_helper
     [[ $output == "train: fatal: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT are not set:"* ]]
     SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 run -1 "$TRAIN" 1 $LINEAR
     [[ $output == "train: fatal: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT are not set:"* ]]
-    OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
+    OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 PMIX_RANK=0 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
+    has_extras || return 0
+    for hint in PMIX_RANK PMI_RANK PMI_FD PALS_RANKID JSM_NAMESPACE_RANK FLUX_TASK_RANK; do # of prterun, flux and others
+        run -1 env $hint=0 "$TRAIN" 1 $LINEAR
+        [ "$output" = "train: fatal: $hint is set, so a launcher started this, but nothing says how many ranks there are: start this program with its run.sh, ddprun or torchrun" ]
+    done
+    SLURM_PROCID=0 SLURM_NTASKS=2 run -1 "$TRAIN" 1 $LINEAR # salloc's shell
+    [[ $output == "train: fatal: SLURM_NTASKS is 2, but srun did not start this: start this program with its run.sh,"* ]]
+    SLURM_PROCID=0 SLURM_NTASKS=1 PMIX_RANK='' "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
+}
+
+@test "03, which an outer job's variables tell that it is alone: its ranks do not each train" {
+    five="RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$(free_port)"
+    run -0 env RANK= WORLD_SIZE= LOCAL_RANK= MASTER_ADDR= MASTER_PORT= "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/d"
+    has_extras || return 0
+    run -2 env $five OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
+    [ "$output" = "train: RANK is 0 of 1, but mpirun started 2 (OMPI_COMM_WORLD_SIZE): unset RANK, WORLD_SIZE and LOCAL_RANK, or start one launcher on each node" ]
+    [ ! -e "$OUT/c" ]
+    run -0 env $five OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
 }
 
 @test "a rank that waits says after 5 s for whom, and how long at most" {

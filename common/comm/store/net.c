@@ -64,7 +64,10 @@ bool net_copy_host(char *to, size_t bytes, const char *host, size_t length)
     const bool has_brackets = length > 1 && host[0] == '[' && host[length - 1] == ']';
     host += has_brackets;
     length -= has_brackets ? 2 : 0;
-    return length > 0 && snprintf(to, bytes, "%.*s", (int)length, host) < (int)bytes;
+    const char *colon = memchr(host, ':', length); // one is before a port, an IPv6 address has more
+    return length > 0 && (colon == NULL || memrchr(host, ':', length) != colon) &&
+           strcspn(host, " \t\r\n/\\,;'\"$") >= length &&
+           snprintf(to, bytes, "%.*s", (int)length, host) < (int)bytes;
 }
 
 /* All addresses of a name. NULL and ENXIO if it has none, EINVAL for a bad port. */

@@ -36,7 +36,7 @@ const char *net_reason(int error);
 const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES]);
 
 /* Copies a host's name or address without the brackets that an IPv6 address has before a port; all
- * functions here also accept it with them. False: it is empty or too long. */
+ * functions here also accept it with them. False: it is too long, or can be no host. */
 bool net_copy_host(char *to, size_t bytes, const char *host, size_t length);
 
 /* Does a host name or address mean the local machine on every machine? */

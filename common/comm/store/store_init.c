@@ -27,6 +27,8 @@ static bool connect_patiently(Store *store, const char *host, int port, double t
 {
     if (store_connect(store, host, port, fmin(timeout, STORE_PATIENCE)))
         return true;
+    CHECK(errno != ECONNREFUSED || !agent_serves(port), // an agent serves before its ranks start
+          "no launcher serves a store at %s:%d: unset TORCHELASTIC_USE_AGENT_STORE", host, port);
     if (timeout <= STORE_PATIENCE || errno == EPROTO)
         return false;
     if (errno != ENXIO) // said by net_connect
@@ -40,11 +42,16 @@ void store_init(Store *store, const char *host, int port, bool is_server, double
     const double begun = seconds_now();
     StoreServer *server = NULL;
     const bool is_agents = agent_serves(port);
+    char name[4096];
+    CHECK(net_copy_host(name, sizeof name, host, strlen(host)),
+          "MASTER_ADDR is \"%s\", which can be no host: give one name or address", host);
     if (is_server && !is_agents) {
         server = store_server_start(host, &port, NULL);
         char reason[NET_REASON_BYTES];
-        CHECK(server != NULL, "cannot serve the store at %s:%d: %s (MASTER_PORT may be changed)",
-              host, port, net_listen_reason(errno, port, reason));
+        const bool is_port = server == NULL && (errno == EADDRINUSE || errno == EACCES);
+        CHECK(server != NULL, "cannot serve the store at %s:%d: %s%s", host, port,
+              net_listen_reason(errno, port, reason),
+              is_port ? " (MASTER_PORT may be changed)" : "");
         log_detail(LOG_STORE, "serving at %s:%d", host, port);
     }
     CHECK(connect_patiently(store, host, port, timeout),

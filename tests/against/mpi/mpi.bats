@@ -14,9 +14,10 @@ setup() {
     unset MASTER_ADDR MASTER_PORT # MPI needs no store
 }
 
-# on RANKS COMMAND...: what the command prints on that many ranks is in $output.
+# on RANKS COMMAND...: what the command prints on that many ranks is in $output, but for the line that they are connected.
 on() {
     run timeout -k 5 300 mpirun --bind-to none --oversubscribe -n "$@"
+    output=$(grep -v ' ranks*, connected by mpi$' <<<"$output" || true)
     echo "$output"
 }
 

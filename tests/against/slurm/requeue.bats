@@ -87,6 +87,23 @@ same_as_undisturbed() {
     same_as_undisturbed
 }
 
+@test "a task of an array that is told to stop is requeued alone, and resumes from its own folder" {
+    array=$(sbatch --parsable --array=1-2 --nodes=1 --output=log_%a --error=log_%a "$step/train.slurm" $options \
+        --epochs 20000 --save-every-steps 2000)
+    for task in 1 2; do eventually grep -qs 'snapshot saved' log_$task; done
+    scancel --signal=USR1 "${array}_2" # this number is the array's, too: the last task has it
+    job=${array}_2
+    eventually restarted 1
+    eventually grep -q 'resumes from checkpoints/task_2/' log_2
+    for job in "${array}_1" "${array}_2"; do
+        eventually is_done
+        [ "$(state JobState)" = COMPLETED ]
+    done
+    ! grep 'resumes from' log_1
+    [ -e checkpoints/task_1/linear_random.safetensors ]
+    [ -e checkpoints/task_2/linear_random.safetensors ]
+}
+
 @test "a rank that is killed: the ranks start again within the job" {
     job=$(sbatch --parsable --output=log --error=log "$step/train.slurm" $options --save-every-steps 2000)
     eventually grep -qs 'snapshot saved' log

@@ -5,6 +5,7 @@
 #include "tests/helpers/child.h"
 
 #include "common/base/args.h"
+#include "common/base/comfort.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/comm/dist_env.h"
@@ -57,6 +58,10 @@ static void log_env(const void *list)
 #define SLURM_STEP \
     "SLURM_JOB_ID=7 SLURM_PROCID=4 SLURM_LOCALID=0 SLURM_NODEID=2 SLURM_STEP_NUM_TASKS=5 " \
     "SLURM_STEP_TASKS_PER_NODE=2(x2),1 "
+#define SLURM_AGENTS \
+    "SLURM_JOB_ID=7 SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_NODEID=1 SLURM_STEP_NUM_TASKS=2 " \
+    "SLURM_STEP_TASKS_PER_NODE=1(x2) "
+#define NO_FIVE "RANK= WORLD_SIZE= LOCAL_RANK= MASTER_ADDR= MASTER_PORT= " // docker compose
 #define PMI "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 "
 
 static void test_launchers(void **state)
@@ -77,9 +82,28 @@ static void test_launchers(void **state)
         { SLURM_STEP "SLURM_CPUS_PER_TASK=6 OMP_NUM_THREADS=3",
           "4/5 local 0/1 master -:0 | 0 1 3" },
         { PMI, "1/2 local 1/2 master 127.0.0.1:29500 | 1 2 -" },
-        { TORCHRUN MASTER OMPI SLURM_STEP PMI, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
-        { OMPI SLURM_STEP PMI, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" },
+        { TORCHRUN MASTER OMPI SLURM_AGENTS PMI, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { OMPI SLURM_AGENTS PMI, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" },
         { SLURM_STEP PMI, "4/5 local 0/1 master -:0 | 0 1 -" },
+        { NO_FIVE OMPI "SLURMD_NODENAME= OMP_NUM_THREADS=",
+          "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 " },
+        { "OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= " NO_FIVE SLURM_STEP,
+          "4/5 local 0/1 master -:0 | 0 1 -" },
+        // A launcher on each node, of a group that has shrunk to one node; mpirun's helpers.
+        { "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 TORCHELASTIC_RUN_ID=x " MASTER
+              SLURM_AGENTS,
+          "0/1 local 0/1 master 10.0.0.7:1234 | 0 1 -" },
+        { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 " MASTER
+              SLURM_AGENTS,
+          "0/1 local 0/0 master 10.0.0.7:1234 | 0 - -" },
+        // In a shell that srun --pty has started.
+        { "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 SLURM_PTY_PORT=7 " MASTER SLURM_STEP,
+          "0/2 local 0/0 master 10.0.0.7:1234 | 0 - -" },
+        // A loop of the shell in each task, and tasks that are numbered in another order.
+        { "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 " MASTER SLURM_AGENTS,
+          "3/4 local 1/0 master 10.0.0.7:1234 | 1 - -" },
+        { "RANK=3 WORLD_SIZE=5 LOCAL_RANK=1 " MASTER SLURM_STEP,
+          "3/5 local 1/0 master 10.0.0.7:1234 | 1 - -" },
     };
     for (size_t i = 0; i < LENGTH(cases); i++) {
         if (child_run(print_env, cases[i].variables) != 0 || strcmp(out, cases[i].expected) != 0)
@@ -142,7 +166,7 @@ static void test_refused(void **state)
         { "RANK=0 WORLD_SIZE=2 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2", { "LOCAL_RANK is 2", "2 ranks" } },
         { "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 GROUP_RANK=y", { "GROUP_RANK is \"y\"", "" } },
         { TORCHRUN "MASTER_ADDR=h MASTER_PORT=http", { "MASTER_PORT is \"http\"", "" } },
-        { OMPI "SLURM_NODEID=0 OMP_NUM_THREADS=x MASTER_PORT=", { "MASTER_PORT", "not set" } },
+        { NO_FIVE, { ": RANK is not set", "run.sh" } },
         { SLURM_RANK "SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=4", { "\"4\"", "node 1" } },
         { SLURM_RANK "SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=2(x", { "2(x", "" } },
         { SLURM_RANK "SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=-3", { "\"-3\"", "2(x3),1" } },
@@ -152,6 +176,69 @@ static void test_refused(void **state)
     };
     for (size_t i = 0; i < LENGTH(cases); i++)
         assert_dies_saying(print_env, cases[i].variables, 1, cases[i].words[0], cases[i].words[1]);
+}
+
+/* What an outer job left behind would win, and each rank of the real launcher train alone. */
+static void test_left_over(void **state)
+{
+    (void)state;
+#define LEFT_OVER "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 "
+    static const struct {
+        const char *variables, *words[2];
+    } cases[] = {
+        { LEFT_OVER "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2",
+          { "RANK is 0 of 1, but mpirun started 2 (OMPI_COMM_WORLD_SIZE): unset RANK, WORLD_SIZE",
+            "" } },
+        { LEFT_OVER MASTER "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=1(x2)",
+          { "RANK is 0 of 1, but srun started 2 (SLURM_STEP_NUM_TASKS): unset RANK,", "" } },
+        { LEFT_OVER "PMI_RANK=0 PMI_SIZE=2", { "but mpirun started 2 (PMI_SIZE)", "" } },
+        { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 "
+          "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=2",
+          { "OMPI_COMM_WORLD_RANK is 0 of 1, but srun started 2",
+            "unset OMPI_COMM_WORLD_RANK, " } },
+        { LEFT_OVER "TORCHELASTIC_RUN_ID=x OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 "
+                    "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+          { "RANK is 0 of 1, but mpirun started 2", "" } },
+    };
+    if (comfort.check_launchers == NULL)
+        skip();
+    for (size_t i = 0; i < LENGTH(cases); i++)
+        assert_dies_saying(print_env, cases[i].variables, 2, cases[i].words[0], cases[i].words[1]);
+}
+
+static void test_master_left_over(void **state)
+{
+    (void)state;
+    if (comfort.check_launchers == NULL)
+        skip();
+#define OMPI_0 "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=0 "
+#define ELSEWHERE "MASTER_ADDR=192.0.2.1" // an address for documents (RFC 5737)
+    assert_int_equal(child_run(print_env, OMPI_0 "OMPI_COMM_WORLD_LOCAL_SIZE=3 " ELSEWHERE), 0);
+    assert_non_null(strstr(err, "warning: MASTER_ADDR is 192.0.2.1, no address of this machine"));
+    static const char *const silent[] = { OMPI_0 "OMPI_COMM_WORLD_LOCAL_SIZE=2 " ELSEWHERE,
+                                          OMPI_0
+                                          "OMPI_COMM_WORLD_LOCAL_SIZE=3 MASTER_ADDR=127.0.0.1",
+                                          OMPI ELSEWHERE, TORCHRUN ELSEWHERE };
+    for (size_t i = 0; i < LENGTH(silent); i++) {
+        assert_int_equal(child_run(print_env, silent[i]), 0);
+        assert_string_equal(err, "");
+    }
+}
+
+/* Only torchrun's rows say that the launcher serves the store. */
+static void print_agent_store(const void *list)
+{
+    print_env(list);
+    printf(" %s", variable("TORCHELASTIC_USE_AGENT_STORE"));
+}
+
+static void test_agent_store_left_over(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(print_agent_store, OMPI "TORCHELASTIC_USE_AGENT_STORE=True"), 0);
+    assert_string_equal(out, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 - -");
+    assert_int_equal(child_run(print_agent_store, TORCHRUN "TORCHELASTIC_USE_AGENT_STORE=True"), 0);
+    assert_string_equal(out, "3/4 local 1/2 master -:0 | 1 2 - True");
 }
 
 static void test_line(void **state)
@@ -199,6 +286,7 @@ static void test_steps_without_launcher(void **state)
     (void)state;
     static const char *const several[] = { "RANK=0 WORLD_SIZE=3 LOCAL_RANK=0",
                                            "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3",
+                                           "RANK= WORLD_SIZE= PMI_RANK=0 PMI_SIZE=2",
                                            SLURM_RANK "SLURM_NTASKS=9", "PMI_RANK=0 PMI_SIZE=2" };
     static const char *const alone[] = { "", "RANK=0 WORLD_SIZE=1", "LOCAL_RANK=0 WORLD_SIZE=2",
                                          SLURM_JOB, "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1" };
@@ -217,9 +305,15 @@ static void test_steps_without_launcher(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launchers),      cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_tasks_per_node), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_line),           cmocka_unit_test(test_steps_without_launcher),
+        cmocka_unit_test(test_launchers),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_tasks_per_node),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_left_over),
+        cmocka_unit_test(test_master_left_over),
+        cmocka_unit_test(test_agent_store_left_over),
+        cmocka_unit_test(test_line),
+        cmocka_unit_test(test_steps_without_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

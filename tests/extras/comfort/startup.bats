@@ -40,6 +40,10 @@ through_pipe() {
     for job in SLURM_JOB_ID=7 PBS_JOBID=7.host LSB_JOBID=7; do # whose launchers have pipes
         [ "$(through_pipe env $job $DDPRUN --nproc-per-node 2 $TRAIN "${words[@]}")" = "$(cat "$OUT/log")" ]
     done
+    for rank in OMPI_COMM_WORLD_RANK=0 PMI_RANK=0; do # so does mpirun
+        run -0 through_pipe env $rank ${rank/RANK=0/SIZE=1} $TRAIN "${words[@]}"
+        [[ $output == *"trains linear on random, "* ]]
+    done
 }
 
 @test "run.json has all options of the step, as they would be typed" {

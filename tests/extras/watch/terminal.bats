@@ -39,6 +39,13 @@ fail_together() { # COLUMNS: rank 2 of 4 is killed, the others say the same
     [ "$(grep -c 'fatal: rank 2 is gone' <<<"$output")" = 3 ]
 }
 
+# Open MPI's ranks write to one, even if mpirun's output goes to a file.
+@test "a terminal of no columns is none" {
+    local long="$OUT/a_long_name_in_a_line_that_a_terminal_of_80_columns_would_break_into_two"
+    COLOURS=1 run -0 on_terminal 0 03_torchrun_env/train 0 --model linear --checkpoint-dir "$long"
+    [[ $output != *$'\e'* && $output == *"checkpoint saved at $long/epoch_0.safetensors"* ]]
+}
+
 @test "no word is broken at 80 or 120 columns" {
     for columns in 80 120; do
         run -137 fail_together $columns

@@ -9,7 +9,7 @@ static const char *on_terminal(int rank)
 {
     static char shown[4096];
     int terminal;
-    const pid_t pid = forkpty(&terminal, NULL, NULL, NULL);
+    const pid_t pid = forkpty(&terminal, NULL, NULL, &(struct winsize){ .ws_col = 80 });
     if (pid == 0) {
         Run run;
         alarm(120);

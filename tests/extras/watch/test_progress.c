@@ -11,6 +11,8 @@
 
 enum { NUM_LINES = 60 };
 
+static unsigned short columns = 80; // of the terminal
+
 /* As child_run, but standard error is a terminal, and standard output, too, unless it is named. */
 static int run_with_output(Body *body, int out_fd)
 {
@@ -21,6 +23,7 @@ static int run_with_output(Body *body, int out_fd)
     assert_int_equal(tcgetattr(side, &mode), 0);
     cfmakeraw(&mode); // what is written is what we read
     assert_int_equal(tcsetattr(side, TCSANOW, &mode), 0);
+    assert_int_equal(ioctl(side, TIOCSWINSZ, &(struct winsize){ .ws_col = columns }), 0);
 
     const pid_t pid = child_start(body, NULL, out_fd >= 0 ? out_fd : side, side);
     close(side);
@@ -100,6 +103,11 @@ static void test_no_bar(void **state)
     assert_string_equal(out, "a line\n");
     setenv("TERM", "dumb", 1);
     assert_int_equal(run_on_terminal(show_bar), 0);
+    assert_string_equal(err, "a line\ntest_progress: another\n");
+    setenv("TERM", "xterm", 1);
+    columns = 0; // as Open MPI's
+    assert_int_equal(run_on_terminal(show_bar), 0);
+    columns = 80;
     assert_string_equal(err, "a line\ntest_progress: another\n");
 }
 

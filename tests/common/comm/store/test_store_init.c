@@ -132,6 +132,44 @@ static void test_agent_that_serves_already(void **state)
     forget_launcher();
 }
 
+/* Left over from an outer job, whose launcher is not there: no rank waits for it until its timeout.
+ */
+static void test_agent_that_is_gone(void **state)
+{
+    (void)state;
+    const int port = net_free_port();
+    char master_port[16];
+    snprintf(master_port, sizeof master_port, "%d", port);
+    setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+    setenv("MASTER_PORT", master_port, 1);
+    expect_death(serve, port,
+                 "no launcher serves a store at 127.0.0.1:%d: unset TORCHELASTIC_USE_AGENT_STORE");
+    forget_launcher();
+}
+
+static const char *named; // the host that MASTER_ADDR names
+
+static void join_named(int rank, int port)
+{
+    Store store;
+    store_init(&store, named, port, rank == 0, TIMEOUT);
+}
+
+/* Every rank says so at once. */
+static void test_addresses_that_are_none(void **state)
+{
+    (void)state;
+    static const char *const hosts[] = {
+        "127.0.0.1 ", "10.0.0.1 10.0.0.2", "tcp://node1", "node1,node2", "node1:29500",
+        "a\tb",       "\"node1\"",         "a\n",         "$(hostname)"
+    };
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        named = hosts[i];
+        expect_death(join_named, net_free_port(), "can be no host");
+        assert_non_null(strstr(err, "MASTER_ADDR is \""));
+    }
+}
+
 /* Rank 0 leaves a key behind, rank 1 must not find it, rank 2 must. */
 static void look_for_key(int rank, int port)
 {
@@ -296,6 +334,8 @@ int main(void)
         cmocka_unit_test(test_who_stays_away_is_missed),
         cmocka_unit_test(test_who_cannot_serve_says_why),
         cmocka_unit_test(test_agent_that_serves_already),
+        cmocka_unit_test(test_agent_that_is_gone),
+        cmocka_unit_test(test_addresses_that_are_none),
         cmocka_unit_test(test_attempts_do_not_see_each_others_keys),
         cmocka_unit_test(test_failed_calls_name_store_and_key),
         cmocka_unit_test(test_a_store_that_may_fail),

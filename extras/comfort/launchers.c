@@ -1,0 +1,97 @@
+/*
+ * Ranks that would each train alone, and save over each other's files: another job left variables
+ * behind that win over the launcher's, or a launcher does not say how many ranks there are.
+ */
+#include <netdb.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "extras/comfort/parts.h"
+
+#define HOW_TO_START "start this program with its run.sh, ddprun or torchrun"
+
+static bool is_set(const char *name)
+{
+    return getenv(name) != NULL && *getenv(name) != '\0';
+}
+
+static void refuse_unknown_launcher(void)
+{
+    static const char *const hints[] = { "PMIX_RANK",   "PMI_RANK",           "PMI_FD",
+                                         "PALS_RANKID", "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK" };
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+        CHECK(!is_set(hints[i]),
+              "%s is set, so a launcher started this, but nothing says how many ranks there "
+              "are: " HOW_TO_START,
+              hints[i]);
+    CHECK(host_env_count("SLURM_NTASKS") <= 1,
+          "SLURM_NTASKS is %s, but srun did not start this: " HOW_TO_START, getenv("SLURM_NTASKS"));
+}
+
+/* May `outer` have started launchers and not ranks: one on each node, or a shell (srun --pty)? */
+static bool has_launchers(const Launcher *outer, const Launcher *used)
+{
+    const bool is_inner = used->is_mpi || is_set("TORCHELASTIC_RUN_ID");
+    const char *per_node = getenv(outer->local_world_size);
+    return (is_inner && per_node != NULL && atoi(per_node) == 1) ||
+           (!outer->is_mpi && is_set("SLURM_PTY_PORT"));
+}
+
+/* Has `other` started more ranks than the variables of `used` name? */
+static void refuse_left_over(const Launcher *used, const Launcher *other)
+{
+    const char *rank = getenv(other->rank);
+    const int ranks = host_env_count(used->world_size);
+    const int started = other->world_size != NULL ? host_env_count(other->world_size) : 0;
+    if (rank == NULL || ranks == 0 || started <= ranks || has_launchers(other, used))
+        return;
+    setenv(used->local_rank, rank, true); // so that rank 0 alone prints the line
+    usage_error("%s is %s of %d, but %s started %d (%s): unset %s, %s and %s, or start one "
+                "launcher on each node",
+                used->rank, getenv(used->rank), ranks, other->is_mpi ? "mpirun" : "srun", started,
+                other->world_size, used->rank, used->world_size, used->local_rank);
+}
+
+/* Could a server listen at this address? Yes, too, for a name that is not known here. */
+static bool is_here(const char *host)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    struct addrinfo *addresses = NULL;
+    if (getaddrinfo(host, "0", &hints, &addresses) != 0)
+        return true;
+    bool is_local = false;
+    for (const struct addrinfo *at = addresses; at != NULL && !is_local; at = at->ai_next) {
+        const int fd = socket(at->ai_family, at->ai_socktype, 0);
+        is_local = fd < 0 || bind(fd, at->ai_addr, at->ai_addrlen) == 0;
+        close(fd);
+    }
+    freeaddrinfo(addresses);
+    return is_local;
+}
+
+/* mpirun and srun leave MASTER_ADDR as it is; torchrun sets it. */
+static void warn_of_master(const Launcher *used)
+{
+    const char *here = getenv(used->local_world_size), *host = getenv("MASTER_ADDR");
+    const bool is_one_node = here != NULL && atoi(here) == host_env_count(used->world_size);
+    if (used != &launchers[0] && is_one_node && atoi(getenv(used->rank)) == 0 && host != NULL &&
+        !is_here(host))
+        log_warning("MASTER_ADDR is %s, no address of this machine, but all ranks are here: unset "
+                    "it if another job left it",
+                    host);
+}
+
+void launchers_check(void)
+{
+    const Launcher *used = launcher_find();
+    if (used == NULL) {
+        refuse_unknown_launcher();
+        return;
+    }
+    for (const Launcher *other = used + 1; other->rank != NULL; other++)
+        refuse_left_over(used, other);
+    warn_of_master(used);
+}
