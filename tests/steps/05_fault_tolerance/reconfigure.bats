@@ -182,24 +182,22 @@ store.sendall(struct.pack("<BI", 13, 1)) # it has it once it answers
 store.recv(4)
 END
     export DDP_SECRET_FILE= # else nobody else could write this key
-    for said in 0 -1; do
-        for victim in 0 1; do
-            RECONFIGURE=1 MAX_RESTARTS=20 timeout 100 $RUN 2 --model linear --epochs 100000 --threads 1 --save-every 0 --log-interval 100000 --device cpu \
-                --checkpoint-dir "$OUT/end" >"$OUT/said" 2>&1 3>&- &
-            job=$!
-            until_true 60 has_epochs 6
-            read -r first second <<<"$(pgrep -d ' ' -P "$(pgrep -P $job)" -x train_reconfigu)"
-            zero=$(rank_0 "$first" "$second")
-            one=$([ "$zero" = "$first" ] && echo "$second" || echo "$first")
-            env $(tr '\0' '\n' <"/proc/$zero/environ" | grep -E '^(MASTER_|TORCHELASTIC_R)') python3 "$OUT/end.py" "$said"
-            kill -KILL "$([ "$victim" -eq 0 ] && echo "$zero" || echo "$one")"
-            status=0
-            wait $job || status=$?
-            grep -v "Epoch" "$OUT/said"
-            [ "$status" -eq 1 ]
-            [ ! -e "$OUT/end/linear_random.safetensors" ]
-            [ "$said" != 0 ] || grep -q "the store says that training has ended, but $OUT/end/linear_random.safetensors is not this run's result" "$OUT/said"
-        done
+    for victim in 0 1; do
+        RECONFIGURE=1 MAX_RESTARTS=20 timeout 100 $RUN 2 --model linear --epochs 100000 --threads 1 --save-every 0 --log-interval 100000 --device cpu \
+            --checkpoint-dir "$OUT/end" >"$OUT/said" 2>&1 3>&- &
+        job=$!
+        until_true 60 has_epochs 6
+        read -r first second <<<"$(pgrep -d ' ' -P "$(pgrep -P $job)" -x train_reconfigu)"
+        zero=$(rank_0 "$first" "$second")
+        one=$([ "$zero" = "$first" ] && echo "$second" || echo "$first")
+        env $(tr '\0' '\n' <"/proc/$zero/environ" | grep -E '^(MASTER_|TORCHELASTIC_R)') python3 "$OUT/end.py" 0
+        kill -KILL "$([ "$victim" -eq 0 ] && echo "$zero" || echo "$one")"
+        status=0
+        wait $job || status=$?
+        grep -v "Epoch" "$OUT/said"
+        [ "$status" -eq 1 ]
+        [ ! -e "$OUT/end/linear_random.safetensors" ]
+        grep -q "the store says that training has ended, but $OUT/end/linear_random.safetensors is not this run's result" "$OUT/said"
     done
 }
 
