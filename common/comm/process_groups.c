@@ -145,7 +145,22 @@ static void agree(const ProcessGroup *pg)
     if (agrees)
         return;
     process_group_farewell(pg, pg->store, pg->world_size);
+    CHECK(strstr(theirs, " has ") != NULL, "rank 0 gives up: %s", theirs);
     die("the ranks disagree: %s; %s", ours, theirs);
+}
+
+/* Dies, and tells the others why, if all of them cannot connect to this rank, which is rank 0: to
+ * its store, and in mesh_init. */
+static void check_descriptors(const ProcessGroup *pg)
+{
+    char key[STORE_KEY_BYTES], reason[NET_REASON_BYTES];
+    const long count = 2 * NET_SPARE_DESCRIPTORS + 4L * pg->world_size;
+    if (net_has_descriptors(count, pg->world_size, reason))
+        return;
+    process_group_key(pg, "agreement", 0, key);
+    store_set(pg->store, key, reason, strlen(reason));
+    process_group_farewell(pg, pg->store, pg->world_size);
+    die("%s", reason);
 }
 
 /* Dies if another process has this rank already: then some rank does not exist, and both would wait
@@ -208,6 +223,8 @@ static void form(ProcessGroup *pg, const Args *args)
         claim_rank(pg);
         // All ranks form the same groups in the same order, so each may count its own.
         pg->number = store_add(pg->store, process_group_key(pg, "rank", pg->rank, key), 1);
+        if (pg->rank == 0 && pg->owns_store)
+            check_descriptors(pg);
         agree(pg);
         log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", pg->world_size,
                    seconds_now() - begun);
@@ -236,8 +253,6 @@ void process_group_open(ProcessGroup *pg, const Args *args, const char *master_a
         CHECK(master_port > 0 && master_port < 65536,
               "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
               master_port);
-        if (rank == 0) // all others connect to it: to its store, and in mesh_init
-            net_reserve_descriptors(2 * NET_SPARE_DESCRIPTORS + 4L * world_size, world_size);
         pg->store = mem_calloc(1, sizeof *pg->store);
         pg->owns_store = true;
         store_init(pg->store, master_addr, master_port, rank == 0, args->timeout);
