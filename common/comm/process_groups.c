@@ -119,19 +119,25 @@ static void await_others(const ProcessGroup *pg, const char *key)
     die("%s of %d did not come within %g s", list, pg->world_size, pg->timeout);
 }
 
-/* Dies unless all ranks come with the same options as this one. Each compares its line with that of
- * the first rank to come. The last one to do so sets the agreement, as does each rank with another
- * line: a rank makes as many requests in a large group as in a small one. */
+/* Dies unless all ranks come with the same options as this one, and rank 0 has room for all. Each
+ * compares its line with that of the first rank to come. The last one to do so sets the agreement,
+ * as does each rank with another line: a rank makes as many requests in a large group as in a small
+ * one. */
 static void agree(const ProcessGroup *pg)
 {
     const char *line = pg->options;
     char key[STORE_KEY_BYTES], ours[OPTIONS_BYTES + 32], theirs[sizeof ours] = "";
-    snprintf(ours, sizeof ours, "rank %d has %s", pg->rank, line);
+    // All others connect to rank 0: to its store, and in mesh_init.
+    const bool is_hub = pg->rank == 0 && pg->owns_store;
+    const long needed = is_hub ? 2 * NET_SPARE_DESCRIPTORS + 4L * pg->world_size : 0;
+    const bool fits = needed <= net_raise_descriptors();
+    snprintf(ours, sizeof ours, fits ? "rank %d has %s" : "rank %d gives up: %s", pg->rank,
+             fits ? line : "it may open too few files and connections (ulimit -n)");
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), line, strlen(line));
     process_group_key(pg, "first line", 0, key);
     store_compare_set(pg->store, key, "", ours, theirs, sizeof theirs - 1);
     const char *options = strstr(theirs, " has ");
-    bool agrees = options != NULL && strcmp(options + strlen(" has "), line) == 0;
+    bool agrees = fits && options != NULL && strcmp(options + strlen(" has "), line) == 0;
     process_group_key(pg, "agreeing", 0, key);
     const bool is_last = agrees && store_add(pg->store, key, 1) == pg->world_size;
     process_group_key(pg, "agreement", 0, key);
@@ -145,22 +151,8 @@ static void agree(const ProcessGroup *pg)
     if (agrees)
         return;
     process_group_farewell(pg, pg->store, pg->world_size);
-    CHECK(strstr(theirs, " has ") != NULL, "rank 0 gives up: %s", theirs);
+    net_reserve_descriptors(needed, pg->world_size);
     die("the ranks disagree: %s; %s", ours, theirs);
-}
-
-/* Dies, and tells the others why, if all of them cannot connect to this rank, which is rank 0: to
- * its store, and in mesh_init. */
-static void check_descriptors(const ProcessGroup *pg)
-{
-    char key[STORE_KEY_BYTES], reason[NET_REASON_BYTES];
-    const long count = 2 * NET_SPARE_DESCRIPTORS + 4L * pg->world_size;
-    if (net_has_descriptors(count, pg->world_size, reason))
-        return;
-    process_group_key(pg, "agreement", 0, key);
-    store_set(pg->store, key, reason, strlen(reason));
-    process_group_farewell(pg, pg->store, pg->world_size);
-    die("%s", reason);
 }
 
 /* Dies if another process has this rank already: then some rank does not exist, and both would wait
@@ -223,8 +215,6 @@ static void form(ProcessGroup *pg, const Args *args)
         claim_rank(pg);
         // All ranks form the same groups in the same order, so each may count its own.
         pg->number = store_add(pg->store, process_group_key(pg, "rank", pg->rank, key), 1);
-        if (pg->rank == 0 && pg->owns_store)
-            check_descriptors(pg);
         agree(pg);
         log_detail(LOG_DISTRIBUTED, "all %d ranks are there after %.3f s", pg->world_size,
                    seconds_now() - begun);

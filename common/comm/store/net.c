@@ -293,18 +293,11 @@ long net_raise_descriptors(void)
     return (long)most;
 }
 
-bool net_has_descriptors(long count, int num_ranks, char reason[NET_REASON_BYTES])
-{
-    const long most = net_raise_descriptors();
-    snprintf(reason, NET_REASON_BYTES,
-             "%d ranks take %ld descriptors here, and a process may open %ld: raise that (ulimit "
-             "-n %ld)",
-             num_ranks, count, most, count);
-    return count <= most;
-}
-
 void net_reserve_descriptors(long count, int num_ranks)
 {
-    char reason[NET_REASON_BYTES];
-    CHECK(net_has_descriptors(count, num_ranks, reason), "%s", reason);
+    const long most = net_raise_descriptors();
+    CHECK(count <= most,
+          "%d ranks take %ld descriptors here, and a process may open %ld: raise that (ulimit -n "
+          "%ld)",
+          num_ranks, count, most, count);
 }

@@ -45,11 +45,9 @@ bool net_is_loopback(const char *host);
 #define NET_SPARE_DESCRIPTORS 64 // for the other needs of a process: files, the store, a GPU
 
 /* Raises the limit of open files and connections, which many systems begin at 1,024, to the highest
- * that they grant, and returns it. The others look whether that is less than `count`, which
- * num_ranks ranks need, before a connection fails with what looks like a network problem: one
- * returns false and writes the reason, the other dies. */
+ * that they grant, and returns it. The other one dies if that is less than `count`, which num_ranks
+ * ranks need, before a connection fails with what looks like a network problem. */
 long net_raise_descriptors(void);
-bool net_has_descriptors(long count, int num_ranks, char reason[NET_REASON_BYTES]);
 void net_reserve_descriptors(long count, int num_ranks);
 
 #endif
