@@ -168,6 +168,23 @@ rank_0() {
     grep -q "resumes from $OUT/stop/snapshot_" "$OUT/said"
 }
 
+@test "a request to stop, and the only rank is killed before the step has ended: the status is that of a stop" {
+    for _ in 1 2 3 4 5 6 7 8; do
+        RECONFIGURE=1 MAX_RESTARTS=1 timeout 100 $RUN 1 --model linear --epochs 100000 --threads 1 --save-every 0 --log-interval 100000 \
+            --device cpu --checkpoint-dir "$OUT/alone" >"$OUT/said" 2>&1 3>&- &
+        job=$!
+        until_true 60 has_epochs 1
+        launcher=$(pgrep -P $job)
+        rank=$(pgrep -P "$launcher" -x train_reconfigu)
+        kill -USR1 "$launcher"
+        kill -KILL "$rank" || true # it may have stopped already
+        status=0
+        wait $job || status=$?
+        grep -v "Epoch" "$OUT/said"
+        [ "$status" -eq 75 ] # with one process more, which the signal must not end before it listens
+    done
+}
+
 has_epochs() {
     [ "$(grep -c "Epoch " "$OUT/said")" -ge "$1" ]
 }
