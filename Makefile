@@ -94,7 +94,7 @@ MARCH     ?= native
 OPENMP    ?= -fopenmp
 CFLAGS    ?= -O3 -g
 CHOSEN    := CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)'
-override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP $(OPENMP) -march=$(MARCH)
+override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror=implicit-function-declaration -MMD -MP $(OPENMP) -march=$(MARCH)
 # Before main, extras/comfort/processor.c looks whether MARCH suits.
 override LDFLAGS += $(OPENMP) -Wl,-u,processor_check
 CPPFLAGS  += -I.
