@@ -4,7 +4,7 @@
 #   make 03 && 03_torchrun_env/run.sh 2, then make diff-03   two ranks, and how
 # Then:
 #   make               build all steps           make 03         build one step
-#   make test          the tests (4 minutes)     make diff-03    what step 03 adds
+#   make test          the tests (10 minutes)    make diff-03    what step 03 adds
 #   make doctor        what this machine has     make checklist  requirements
 #   make lab-02a       write step 02a yourself   make check-lab  how far you are
 #   make trap-03       find out what is wrong    make check-trap is it that?
@@ -20,7 +20,7 @@
 #   make help-all      all targets, all checks, and options such as EXTRAS=0
 #
 # make            build all steps           make 03         build one step (make beyond: the asides)
-# make test       the tests (4 minutes)     make diff-03    what step 03 adds to the one before
+# make test       the tests (10 minutes)    make diff-03    what step 03 adds to the one before
 # make doctor     what this machine has     make checklist  the requirements, ticked off
 # make room-check is this machine ready for the workshop? One line to read aloud
 # make slides     the chapters' slides, in build/slides       make rehearse   the plan of teach/ (3 minutes)
@@ -52,10 +52,10 @@
 # diff-bf16hook, diff-powersgd; to rounds: diff-localsgd, diff-diloco, diff-streaming; to divided layers: diff-tensor_parallel; to
 # less memory for activations: diff-recompute. make docs renews what the documents quote, and their pictures; make format
 # calls clang-format, make lint also shellcheck and ruff, and changes nothing; make compile_commands.json is for editors.
-# More checks, besides make test:
-#   make test-all          also the tests that make test leaves out, since they are slow (10 minutes); check-slow: those alone
+# More checks, besides make test, which takes 10 minutes on two idle cores of an AMD Zen 3:
+#   make test-all          also the tests that make test leaves out, since they are slow; check-slow: those alone
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)
-#   make check-extras      the tests without extras/ (6 minutes)
+#   make check-extras      the tests without extras/ (almost as long as make test)
 #   make check-faults      step 05 on bad days (6 minutes)
 #   make check-reconfigure KILLS=100 random kills of ranks whose neighbours go on (1 minute)
 #   make check-attack      strangers at the ports of a job (1 minute)
@@ -94,7 +94,7 @@ MARCH     ?= native
 OPENMP    ?= -fopenmp
 CFLAGS    ?= -O3 -g
 CHOSEN    := CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)'
-override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP $(OPENMP) -march=$(MARCH)
+override CFLAGS  += -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror=implicit-function-declaration -MMD -MP $(OPENMP) -march=$(MARCH)
 # Before main, extras/comfort/processor.c looks whether MARCH suits.
 override LDFLAGS += $(OPENMP) -Wl,-u,processor_check
 CPPFLAGS  += -I.

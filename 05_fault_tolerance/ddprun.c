@@ -12,13 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "launcher/attempt_history.h"
-#include "launcher/elastic_group.h"
-#include "launcher/error_file.h"
+#include "05_fault_tolerance/checks/process_identity.h"
 #include "05_fault_tolerance/reconfigure/seats.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
+#include "launcher/attempt_history.h"
+#include "launcher/elastic_group.h"
+#include "launcher/error_file.h"
 #include "launcher/launch.h"
 
 #define AGAIN (-1) // the attempt has ended, but not the job
@@ -108,10 +109,13 @@ static void end_ranks(Workers *workers, const Group *group, const Agents *agents
 {
     const double begun = seconds_now(), patience = group->flags->shutdown_timeout;
     double next = begun; // new ranks have not got it yet
-    while (seats->on && workers->num_running > 0 && seconds_now() < begun + patience) {
+    fill_seats(workers, group, agents, logs, seats); // all may have been killed at this moment
+    while (seats->on && (workers->num_running > 0 || seats->fills) &&
+           seconds_now() < begun + patience) {
+        const int request = signal == SIGINT ? SIGTERM : signal;
         for (int i = 0; seconds_now() >= next && i < workers->num_workers; i++)
-            if (workers->worker[i].running)
-                kill(workers->worker[i].pid, signal == SIGINT ? SIGTERM : signal);
+            if (workers->worker[i].running && process_catches(workers->worker[i].pid, request))
+                kill(workers->worker[i].pid, request);
         next = seconds_now() >= next ? next + 1 : next;
         if (workers_wait(workers, 0.1) == SIGINT && seconds_now() > begun + DOUBLE_SECONDS)
             break; // Ctrl-C again

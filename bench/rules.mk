@@ -2,8 +2,9 @@
 BENCHES := $(filter-out $(if $(filter 0,$(MPI)),bench/%_mpi.c),$(wildcard bench/*.c))
 BENCHES := $(BENCHES:%.c=$(BUILD)/%)
 
+# Libraries stand behind all objects, also behind those of a ladder: a linker takes from a library what is missing so far.
 $(BENCHES): %: %.o $(LIB05) $(BUILD)/libcommon.a
-	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $(filter-out %.a,$^) $(filter %.a,$^) $(LDLIBS)
 
 $(BUILD)/bench/peak.o: private override CFLAGS += -ffp-contract=fast
 
@@ -69,20 +70,24 @@ lr-sweep: 01 02
 # tables into bench/RESULTS.md.
 PYTHON ?= python3
 GPU_ARCH ?= native
+HAS_GPU = @BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) GPU_ARCH=$(GPU_ARCH) python3 -B tests/against/gpu/machine.py $@
 bench-gpu:
+	$(HAS_GPU)
 	@$(MAKE) -s CUDA_ARCH=$(GPU_ARCH) 03 $(BUILD)/bench/gpu_step $(BUILD)/bench/gpu_kernels $(BUILD)/tests/against/gpu/machine
 	@BUILD=$(BUILD) bench/gpu.py --python $(PYTHON) $(ARGS)
 
 # Nine versions of one convolution on this machine's GPU, right and how fast (docs/gpu_ladder.md; IMAGES=512 is the batch).
 # Then five ways to sum over two GPUs, where there are two (docs/all_reduce_ladder.md; FLOATS=1000000 is the array).
 gpu-ladder:
+	$(HAS_GPU)
 	@$(MAKE) -s CUDA_ARCH=$(GPU_ARCH) $(BUILD)/bench/gpu_ladder $(BUILD)/bench/all_reduce_ladder
 	@$(BUILD)/bench/gpu_ladder $(IMAGES); status=$$?; $(BUILD)/bench/all_reduce_ladder $(FLOATS) && exit $$status
 
 # The first hour on a GPU: what only a GPU shows, the ladder and the short benchmark, line by line into one file to
-# send back. A part that fails, or takes more than 20 minutes, does not stop the others.
+# send back. A part that fails, or takes more than 20 minutes, does not stop the others. Without a GPU it says so at once.
 FIRST_HOUR = $(BUILD)/gpu-first-hour.txt
 gpu-first-hour:
+	$(HAS_GPU)
 	@mkdir -p $(BUILD); for part in check-gpu gpu-ladder bench-gpu; do \
 	    echo "== make $$part"; timeout -k 10 1200 $(MAKE) -s $$part || echo "== make $$part: status $$?"; \
 	done 2>&1 | tee $(FIRST_HOUR); echo "All of this: $(FIRST_HOUR)"

@@ -12,12 +12,13 @@ run() { # KIND: trains, and prints what that took
     rm -rf "$folder/ck"
     mkdir "$folder/ck"
     if [ "$1" != nobody ]; then
+        rm -f "$folder/said"
         tools/watch "$folder/ck" --port 0 >"$folder/said" &
         server=$!
-        until grep -q http "$folder/said"; do sleep 0.1; done
-        url=$(grep -o 'http://[^?]*' "$folder/said")
+        until grep -qs http "$folder/said"; do sleep 0.1; done
+        url=$(grep -o 'http://[^ ]*' "$folder/said")
     fi
-    [ "$1" != viewer ] || { curl -sN "${url}events" >/dev/null & }
+    [ "$1" != viewer ] || { curl -sN "${url/\?/events?}" >/dev/null & }
     taken=$( { time 05_fault_tolerance/ddprun --nproc-per-node 2 05_fault_tolerance/train 100 0 --threads 1 --max-steps "$steps" \
         --checkpoint-dir "$folder/ck" >/dev/null 2>&1; } 2>&1)
     [ "$1" = nobody ] || kill "$server"

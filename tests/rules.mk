@@ -150,7 +150,7 @@ check-machines:
 
 # The GPU's code without a GPU: compiled by nvcc, and run on a stand-in for CUDA (tests/cuda_stand_in).
 check-cuda:
-	@$(RUN_TESTS) $(call sampled,$(wildcard tests/cuda/*compile.bats)); status=$$?; \
+	@$(RUN_TESTS) $(sort tests/cuda/link_compile.bats $(call sampled,$(wildcard tests/cuda/*compile.bats))); status=$$?; \
 	    tests/cuda/stand_in.sh "$(call sampled,$(wildcard tests/cuda/test_*.c) $(ON_DEVICE) $(filter-out %compile.bats,$(wildcard tests/cuda/*.bats)))" && exit $$status
 
 # Everything that only a GPU can show, in one table (10 minutes; needs a GPU, CUDA, make and Python).

@@ -5,8 +5,8 @@
  *
  * It reads what the ranks write anyway, and only while somebody looks: a job that nobody watches
  * does not notice. Each viewer gets a report a second as server-sent events. One that reads slowly
- * misses reports, but keeps nobody waiting. On loopback the URL has a token, with which the page
- * may stop, continue or kill a rank.
+ * misses reports, but keeps nobody waiting. Reports are for those who have the token of the URL:
+ * another user of this machine could ask, too. On loopback they may stop, continue or kill a rank.
  */
 #include <jansson.h>
 #include <math.h>
@@ -35,9 +35,10 @@ static const Tool tool = {
     .about =
         "Shows a running job of step 05 in a browser. DIR: its --checkpoint-dir; PORT: that of "
         "its\n"
-        "store (MASTER_PORT). GET / is the page, GET /events its reports, one a second, as\n"
+        "store (MASTER_PORT). GET / is the page, GET /events?token=T its reports, one a second, "
+        "as\n"
         "server-sent events; POST /rank?rank=R&do=stop|continue|kill&token=T sends a signal to a\n"
-        "rank of this machine. Ends on SIGTERM or Ctrl+C.\n",
+        "rank of this machine. T is in the URL that it prints. Ends on SIGTERM or Ctrl+C.\n",
     .shared = (const char *const[]){ NULL },
     .own =
         (const Option[]){
@@ -74,16 +75,20 @@ typedef struct {
     Event *event; // being sent; NULL: none
     size_t sent; // of event
     unsigned long number; // of the last event that it got
+    unsigned long arrived; // how many viewers had come, with it
     bool suspended; // until there is another event
+    bool leaves; // it has given its place to another
 } Viewer;
 
 typedef struct Watcher {
     LiveJob job;
     StorePeek peek;
     double timeout;
-    char token[2 * TOKEN_BYTES + 1]; // empty: nobody may send signals
-    Viewer viewer[MAX_VIEWERS];
-    int num_viewers;
+    char token[2 * TOKEN_BYTES + 1];
+    bool control; // may the page send signals?
+    Viewer viewer[HTTP_MAX_CLIENTS];
+    int num_viewers; // without those that leave
+    unsigned long arrived; // how many have come so far
     Event *newest;
     unsigned long number; // of the newest
     double next_report;
@@ -110,7 +115,7 @@ static void resume(Viewer *viewer)
 
 static void make_event(Watcher *watcher)
 {
-    char *report = live_report(&watcher->job, &watcher->peek);
+    char *report = live_report(&watcher->job, &watcher->peek, watcher->control);
     Event *event = mem_calloc(1, sizeof *event);
     const int length = asprintf(&event->text, "data: %s\n\n", report);
     CHECK(length > 0, "out of memory");
@@ -133,15 +138,25 @@ static void tick(void *context)
         return;
     make_event(watcher);
     watcher->next_report = seconds_now() + REPORT_SECONDS;
-    for (Viewer *viewer = watcher->viewer; viewer < watcher->viewer + MAX_VIEWERS; viewer++)
+    for (Viewer *viewer = watcher->viewer; viewer < watcher->viewer + HTTP_MAX_CLIENTS; viewer++)
         resume(viewer);
 }
 
 static void stop(void *context)
 {
     Watcher *watcher = context;
-    for (Viewer *viewer = watcher->viewer; viewer < watcher->viewer + MAX_VIEWERS; viewer++)
+    for (Viewer *viewer = watcher->viewer; viewer < watcher->viewer + HTTP_MAX_CLIENTS; viewer++)
         resume(viewer);
+}
+
+/* Copies the rest of the last event; then the answer ends. */
+static ssize_t say_goodbye(Viewer *viewer, char *to, size_t room)
+{
+    static const char goodbye[] = "event: leave\ndata: too many pages\n\n";
+    const size_t left = sizeof goodbye - 1 - viewer->sent, count = left < room ? left : room;
+    memcpy(to, goodbye + viewer->sent, count);
+    viewer->sent += count;
+    return count > 0 ? (ssize_t)count : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
 /* libmicrohttpd asks for more when it has sent what it has: a slow viewer asks seldom, and then
@@ -154,12 +169,14 @@ static ssize_t next_bytes(void *context, uint64_t position, char *to, size_t roo
     if (viewer->event != NULL && viewer->sent == viewer->event->length) {
         event_drop(viewer->event);
         viewer->event = NULL;
+        viewer->sent = 0;
     }
+    if (viewer->event == NULL && viewer->leaves)
+        return say_goodbye(viewer, to, room);
     if (viewer->event == NULL && viewer->number < watcher->number) {
         viewer->event = watcher->newest;
         viewer->event->users++;
         viewer->number = watcher->number;
-        viewer->sent = 0;
     }
     if (viewer->event == NULL) {
         viewer->suspended = true;
@@ -178,18 +195,53 @@ static void end_viewer(void *context)
 {
     Viewer *viewer = context;
     event_drop(viewer->event);
-    viewer->watcher->num_viewers--;
+    viewer->watcher->num_viewers -= !viewer->leaves;
     *viewer = (Viewer){ 0 };
+}
+
+/* The page that was opened first gives its place to a new one: pages that nobody closes must not
+ * keep out who opens another. */
+static void dismiss_oldest(Watcher *watcher)
+{
+    Viewer *oldest = NULL;
+    for (Viewer *viewer = watcher->viewer; viewer < watcher->viewer + HTTP_MAX_CLIENTS; viewer++)
+        if (viewer->connection != NULL && !viewer->leaves &&
+            (oldest == NULL || viewer->arrived < oldest->arrived))
+            oldest = viewer;
+    oldest->leaves = true;
+    watcher->num_viewers--;
+    resume(oldest);
+}
+
+static const char *argument(struct MHD_Connection *connection, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
+    return value != NULL ? value : "";
+}
+
+/* Compares all of it: how long that takes says nothing of where they differ. */
+static bool is_token(const Watcher *watcher, const char *text)
+{
+    if (strlen(text) != 2 * TOKEN_BYTES)
+        return false;
+    unsigned char different = 0;
+    for (size_t i = 0; i < 2 * TOKEN_BYTES; i++)
+        different |= (unsigned char)(text[i] ^ watcher->token[i]);
+    return different == 0;
 }
 
 static enum MHD_Result send_events(Watcher *watcher, struct MHD_Connection *connection)
 {
-    Viewer *viewer = watcher->viewer;
-    while (viewer < watcher->viewer + MAX_VIEWERS && viewer->connection != NULL)
+    if (!is_token(watcher, argument(connection, "token")))
+        return http_refuse(connection, MHD_HTTP_FORBIDDEN,
+                           "only the page of the URL that tools/watch has printed may read that");
+    if (watcher->num_viewers == MAX_VIEWERS)
+        dismiss_oldest(watcher);
+    Viewer *viewer = watcher->viewer; // there is a place for every connection
+    while (viewer->connection != NULL)
         viewer++;
-    if (viewer == watcher->viewer + MAX_VIEWERS)
-        return http_refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many viewers");
-    *viewer = (Viewer){ .watcher = watcher, .connection = connection };
+    *viewer =
+        (Viewer){ .watcher = watcher, .connection = connection, .arrived = ++watcher->arrived };
     watcher->num_viewers++;
     watcher->next_report = 0; // it gets the first at once
     // What waits in the kernel is old when it comes: a slow viewer gets few reports, but new ones.
@@ -203,31 +255,15 @@ static enum MHD_Result send_events(Watcher *watcher, struct MHD_Connection *conn
 
 /* ---- signals ---- */
 
-static const char *argument(struct MHD_Connection *connection, const char *name)
-{
-    const char *value = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
-    return value != NULL ? value : "";
-}
-
-/* Compares all of it: how long that takes says nothing of where they differ. */
-static bool is_token(const Watcher *watcher, const char *text)
-{
-    if (strlen(text) != 2 * TOKEN_BYTES || watcher->token[0] == '\0')
-        return false;
-    unsigned char different = 0;
-    for (size_t i = 0; i < 2 * TOKEN_BYTES; i++)
-        different |= (unsigned char)(text[i] ^ watcher->token[i]);
-    return different == 0;
-}
-
 static enum MHD_Result signal_rank(Watcher *watcher, struct MHD_Connection *connection)
 {
     static const char *const actions[] = {
         [LIVE_STOP] = "stop", [LIVE_CONTINUE] = "continue", [LIVE_KILL] = "kill"
     };
-    if (!is_token(watcher, argument(connection, "token")))
+    if (!watcher->control || !is_token(watcher, argument(connection, "token")))
         return http_refuse(connection, MHD_HTTP_FORBIDDEN,
-                           "only the page of the URL that tools/watch has printed may do that");
+                           "only the page of the URL that tools/watch has printed may do that, "
+                           "and on other addresses than loopback it needs --control on");
     const char *rank = argument(connection, "rank"), *action = argument(connection, "do");
     int number = 0;
     while (number <= LIVE_KILL && strcmp(actions[number], action) != 0)
@@ -295,10 +331,9 @@ int main(int argc, char **argv)
         .options = &options.http, .tool = &watcher, .answer = answer, .tick = tick, .stop = stop
     };
     http_listen(&http);
-    if (on || (http.loopback && !off))
-        make_token(&watcher);
-    log_print("Watching %s at %s%s%s until Ctrl+C", watcher.job.dir, http.url,
-              watcher.token[0] != '\0' ? "?token=" : "", watcher.token);
+    watcher.control = on || (http.loopback && !off);
+    make_token(&watcher);
+    log_print("Watching %s at %s?token=%s until Ctrl+C", watcher.job.dir, http.url, watcher.token);
     http_serve(&http);
     store_peek_stop(&watcher.peek);
     json_decref(watcher.peek.keys);

@@ -2,6 +2,9 @@
  * A lock on a permanent file, into which the holder writes its name. If the file were removed at
  * the end, two processes could lock different files of that name. flock also works on NFS, where a
  * machine that lost power keeps its locks until the server gives up on it.
+ *
+ * Whoever may open the file may lock it, and so keep a run from starting. So only those who may
+ * write into the folder may open it: they could remove the checkpoints as well.
  */
 #include "05_fault_tolerance/checks/folder_lock.h"
 
@@ -95,7 +98,7 @@ static int open_lock(const char *dir, int flags)
 {
     char path[PATH_MAX];
     const int length = snprintf(path, sizeof path, "%s/" LOCK_FILE, dir);
-    return length < (int)sizeof path ? open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666)
+    return length < (int)sizeof path ? open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600)
                                      : -1;
 }
 
@@ -117,6 +120,21 @@ static void refuse_strange_lock(const char *dir, int fd, int reason)
                     path);
 }
 
+/* Lets those lock it who may write into the folder, if the file is ours. Where the sticky bit keeps
+ * users from replacing each other's files, as in /tmp, they cannot share a run's folder either. */
+static void share_lock(const char *dir, int fd)
+{
+    struct stat folder, file;
+    if (stat(dir, &folder) < 0 || fstat(fd, &file) < 0)
+        return;
+    const mode_t writers = (folder.st_mode & S_ISVTX) != 0 ? 0 : folder.st_mode;
+    const bool has_group =
+        file.st_gid == folder.st_gid || fchown(fd, (uid_t)-1, folder.st_gid) == 0;
+    fchmod(fd, (writers & S_IWOTH) != 0                ? 0666
+               : (writers & S_IWGRP) != 0 && has_group ? 0660
+                                                       : 0600);
+}
+
 int folder_lock(const char *dir)
 {
     int fd = folder_try(dir) ? open_lock(dir, O_RDWR | O_CREAT) : -1;
@@ -125,7 +143,7 @@ int folder_lock(const char *dir)
     refuse_strange_lock(dir, fd, errno);
     if (fd < 0)
         return -1;
-    fchmod(fd, 0666); // if it is ours: other users of this folder lock it, too
+    share_lock(dir, fd);
     Holder ours;
     name_this_process(ours);
     wait_for_holder(fd, dir, ours);

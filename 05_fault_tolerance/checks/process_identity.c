@@ -1,4 +1,5 @@
-/* /proc/PID/stat: "42 (name) S 1 ...". The name may contain anything, even brackets and blanks. */
+/* /proc/PID/stat: "42 (name) S 1 ...". The name may contain anything, even brackets and blanks.
+ * /proc/PID/status has a line for each property. */
 #include "05_fault_tolerance/checks/process_identity.h"
 
 #include <inttypes.h>
@@ -29,4 +30,18 @@ uint64_t process_start_ticks(pid_t pid, char *state)
     if (field == NULL || sscanf(field, "%" SCNu64, &ticks) != 1)
         return 0;
     return ticks;
+}
+
+bool process_catches(pid_t pid, int signal)
+{
+    char path[64], line[128];
+    uint64_t caught = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL &&
+           sscanf(line, "SigCgt: %" SCNx64, &caught) != 1)
+        continue;
+    if (file != NULL)
+        fclose(file);
+    return (caught >> (signal - 1) & 1) != 0;
 }

@@ -147,6 +147,40 @@ static bool share_state(Reconfigure *r)
     return true;
 }
 
+/* Is there the final file of this run, or of a longer one? In a job without a secret anybody may
+ * have written the key `end`. Rank 0 looks, since other nodes need not see its folder. */
+static bool has_ended(const Reconfigure *r, char *reason, size_t bytes)
+{
+    const Args *args = r->args;
+    char name[CHECKPOINT_NAME_BYTES], path[PATH_MAX];
+    CheckpointClaim claim;
+    checkpoint_final_name(r->snapshots->checkpoint, name);
+    const int length = snprintf(path, sizeof path, "%s/%s.safetensors", args->checkpoint_dir, name);
+    const bool is_read =
+        length < (int)sizeof path && checkpoint_peek(r->snapshots->checkpoint, path, &claim);
+    if (is_read && claim.is_this_run &&
+        (claim.epoch >= args->epochs || claim.step >= args->max_steps))
+        return true;
+    snprintf(
+        reason, bytes,
+        "the store says that training has ended, but %s is not this run's result: did somebody "
+        "else write into the store of a job that has no secret (--secret-file)?",
+        path);
+    return false;
+}
+
+/* The status that the store names, which ends this rank. */
+static noreturn void leave(const Reconfigure *r, int status)
+{
+    char reason[PATH_MAX + 256];
+    if (r->pg->rank == 0 && status == EXIT_SUCCESS && !has_ended(r, reason, sizeof reason)) {
+        log_last_error(reason, true, false);
+        _exit(EXIT_FAILURE);
+    }
+    diagnostics_free(r->diagnostics);
+    exit(status);
+}
+
 static void join(Reconfigure *r)
 {
     ProcessGroup *pg = r->pg;
@@ -165,10 +199,8 @@ static void join(Reconfigure *r)
         if (pg->missing >= 0 && pg->missing != pg->rank)
             agreement_suspect(&r->agreement, pg->missing, r->agreement.member[pg->missing]);
         const int status = agreement_next(&r->agreement);
-        if (status >= 0) {
-            diagnostics_free(r->diagnostics);
-            exit(status);
-        }
+        if (status >= 0)
+            leave(r, status);
     } while (!form(pg, r->args, r->agreement.generation) || !share_state(r));
 }
 

@@ -93,6 +93,13 @@ static bool is_last_failure(Seats *seats, const Workers *workers, int local_rank
     return false;
 }
 
+/* The status in the key `end`, which in a job without a secret anybody may have written. */
+static int status_of(const char *end)
+{
+    const int status = atoi(end);
+    return status >= 0 && status < 256 ? status : EXIT_FAILURE;
+}
+
 int seats_vacant(Seats *seats, Workers *workers)
 {
     char end[TEXT_BYTES];
@@ -105,8 +112,12 @@ int seats_vacant(Seats *seats, Workers *workers)
         if (worker->running)
             continue;
         agreement_look(&seats->store, "end", end, sizeof end);
-        if (end[0] != '\0') { // all have this status, however this one ended
-            worker->status = atoi(end);
+        // All have this status, however this one ended. But of a success rank 0 has to be sure: if
+        // it was killed, a new process is, or says that there is no file.
+        const int status = status_of(end);
+        if (end[0] != '\0' && (status != EXIT_SUCCESS || seats->first_rank + i > 0 ||
+                               worker->status == EXIT_SUCCESS)) {
+            worker->status = status;
             worker->signal = 0;
         } else if (worker->has_group) { // what it has started still runs
             kill(-worker->pid, SIGKILL);

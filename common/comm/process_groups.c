@@ -21,6 +21,9 @@
 // How long rank 0 waits for the last rank to leave, and the others for its store to close.
 #define FAREWELL_SECONDS 5.0
 
+// What rank 0 says in place of its options.
+#define TOO_FEW_DESCRIPTORS "rank 0 gives up: it may open too few files and connections (ulimit -n)"
+
 static const Backend *const backends[] = { &backend_tcp, &backend_mpi, &backend_nccl };
 
 // In this order a group is formed; in the other it is left.
@@ -145,17 +148,22 @@ noreturn void ranks_disagree(const ProcessGroup *pg, const char *line)
         (int)strcspn(begin_b, ","), begin_b);
 }
 
-/* Dies unless all ranks come with the same options as this one. Each compares its line with that of
- * the first rank to come. The last one to do so sets the agreement, as does each rank with another
- * line: a rank makes as many requests in a large group as in a small one. */
+/* Dies unless all ranks come with the same options as this one, and rank 0 has room for all. Each
+ * compares its line with that of the first rank to come. The last one to do so sets the agreement,
+ * as does each rank with another line: a rank makes as many requests in a large group as in a small
+ * one. */
 static void agree(const ProcessGroup *pg)
 {
-    const char *line = pg->options;
+    // All others connect to rank 0: to its store, and in mesh_init.
+    const bool is_hub = pg->rank == 0 && pg->owns_store;
+    const long needed = is_hub ? 2 * NET_SPARE_DESCRIPTORS + 4L * pg->world_size : 0;
+    const bool fits = needed <= net_raise_descriptors();
+    const char *line = fits ? pg->options : TOO_FEW_DESCRIPTORS;
     char key[STORE_KEY_BYTES], theirs[OPTIONS_BYTES] = "";
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), line, strlen(line));
     process_group_key(pg, "first line", 0, key);
     store_compare_set(pg->store, key, "", line, theirs, sizeof theirs - 1);
-    bool agrees = options_agree(pg, theirs);
+    bool agrees = fits && options_agree(pg, theirs);
     process_group_key(pg, "agreeing", 0, key);
     const bool is_last = agrees && store_add(pg->store, key, 1) == pg->world_size;
     process_group_key(pg, "agreement", 0, key);
@@ -169,6 +177,8 @@ static void agree(const ProcessGroup *pg)
     if (agrees)
         return;
     process_group_farewell(pg, pg->store, pg->world_size);
+    net_reserve_descriptors(needed, pg->world_size); // dies if rank 0 has too few
+    CHECK(strcmp(theirs, TOO_FEW_DESCRIPTORS) != 0, "%s", theirs);
     ranks_disagree(pg, theirs);
 }
 
@@ -260,8 +270,6 @@ void process_group_open(ProcessGroup *pg, const Args *args, const char *master_a
         CHECK(master_port > 0 && master_port < 65536,
               "the master's port is %d: it must be one from 1 to 65535, the same on all ranks",
               master_port);
-        if (rank == 0) // all others connect to it: to its store, and in mesh_init
-            net_reserve_descriptors(2 * NET_SPARE_DESCRIPTORS + 4L * world_size, world_size);
         pg->store = mem_calloc(1, sizeof *pg->store);
         pg->owns_store = true;
         store_init(pg->store, master_addr, master_port, rank == 0, args->timeout);

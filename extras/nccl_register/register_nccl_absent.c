@@ -1,4 +1,5 @@
 /* Stands in for register_nccl.c where there is no NCCL. */
+#include "common/base/log.h"
 #include "common/comm/backend.h"
 
 static void check(const ProcessGroup *pg, const Args *args)

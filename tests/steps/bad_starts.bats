@@ -36,8 +36,22 @@ one_rank() {
     one_rank 1 "the master's port is 0: it must be one from 1 to 65535" MASTER_PORT=0
     one_rank 1 "the master's port is 65536: it must be one from 1 to 65535" MASTER_PORT=65536
     one_rank 1 "rank 0 in a group of 0" WORLD_SIZE=0 MASTER_PORT="$(free_port)"
-    one_rank 1 "2147483647 ranks take 8589934716 descriptors here" WORLD_SIZE=2147483647
+    one_rank 1 "2147483647 ranks take 8589934716 descriptors here" WORLD_SIZE=2147483647 MASTER_PORT="$(free_port)"
     one_rank 1 "the name of the store's host is too long" MASTER_ADDR="$(printf 'x%.0s' $(seq 300))"
+}
+
+@test "too few descriptors on rank 0: every rank says so, and none waits" {
+    port=$(free_port)
+    ulimit -n 100 # of this test alone
+    for rank in 0 1 2 3; do start_rank "few$rank" "$rank" 4 -- --timeout 200; done
+    wait
+    tail -n 2 "$OUT"/few?
+    for rank in 0 1 2 3; do
+        [ "$(cat "$OUT/few$rank.status")" -eq 1 ]
+        [ "$(cat "$OUT/few$rank.seconds")" -lt 150 ]
+        [ "$rank" -eq 0 ] || grep -q "rank 0 gives up: it may open too few files and connections (ulimit -n)" "$OUT/few$rank"
+    done
+    grep -q "4 ranks take 144 descriptors here, and a process may open 100: raise that (ulimit -n 144)" "$OUT/few0"
 }
 
 @test "nonsense in the variables that need not be there is passed over, or named" {

@@ -130,6 +130,10 @@ def refusals():
                 client.shutdown(socket.SHUT_WR)
                 said = client.recv(1 << 16)
                 assert said == b"" or b" 4" in said[:12] or b" 505" in said[:13], said
+        for host in b"evil.example", b"127.0.0.1.evil.example:%d" % server.port: # a page of another site, by DNS rebinding
+            with server.connect() as client:
+                client.sendall(b"GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n" % host)
+                assert client.recv(1 << 16).startswith(b"HTTP/1.1 403 "), host
         predicted(server.ask("POST", "/predict", good, JSON))
 
 
@@ -144,7 +148,7 @@ def closed_after(client, seconds_from, seconds_to):
 
 def late():
     """Who says nothing, or too little, or a byte now and then, is hung up on; others are served."""
-    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: 1000\r\n\r\n"
+    head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: 1000\r\n\r\n"
     with Server("--request-timeout", "1.5") as server:
         clients = [server.connect() for _ in range(4)]
         clients[1].sendall(b"GET / HT")

@@ -25,7 +25,15 @@ watch() {
     watch refusals
 }
 
-@test "two viewers get all reports, a slow one keeps nobody, a crowd finds no place" {
+@test "another site's page, whose name leads here, and who has not the token, get nothing of the job" {
+    watch strangers
+}
+
+@test "a record that names another process ends nothing, and shows nothing of it" {
+    watch crafted
+}
+
+@test "two viewers get all reports, a slow one keeps nobody, of a crowd the oldest leave" {
     watch viewers
 }
 

@@ -1,11 +1,14 @@
-"""Usage: watch.py FOLDER shows|signals|refusals|viewers|ends|elsewhere      tools/watch as its clients see it, at a real job."""
+"""Usage: watch.py FOLDER shows|signals|refusals|strangers|crafted|viewers|ends|elsewhere      tools/watch as its clients see it,
+at a real job."""
 import contextlib
 import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -51,9 +54,9 @@ class Watch:
         assert self.process.wait(DEADLINE) == 0
         self.process.stdout.close()
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, headers=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
-        connection.request(method, path, body)
+        connection.request(method, path, body, headers or {})
         response = connection.getresponse()
         data = response.read()
         connection.close()
@@ -73,7 +76,7 @@ class Viewer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         self.socket.settimeout(DEADLINE)
         self.socket.connect(("127.0.0.1", watch.port))
-        self.socket.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.socket.sendall(b"GET /events?token=%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % watch.token.encode())
 
     def __enter__(self):
         self.file = self.socket.makefile("rb")
@@ -160,7 +163,7 @@ def refusals(folder):
         assert re.fullmatch("[0-9a-f]{32}", token)
         wrong = ("0" if token[0] != "0" else "1") + token[1:]
         cases = [(404, "GET", "/etc/passwd"), (404, "GET", "/../tools/watch.c"), (405, "GET", "/rank?rank=0&do=kill&token=" + token),
-                 (405, "POST", "/"), (405, "DELETE", "/events"), (405, "HEAD", "/events"), (403, "POST", "/rank?rank=0&do=kill"),
+                 (405, "POST", "/"), (405, "DELETE", "/events"), (405, "HEAD", "/events?token=" + token), (403, "POST", "/rank?rank=0&do=kill"),
                  (403, "POST", "/rank?rank=0&do=kill&token="), (403, "POST", "/rank?rank=0&do=kill&token=" + wrong),
                  (403, "POST", "/rank?rank=0&do=kill&token=" + token[:-1]), (403, "POST", "/rank?rank=0&do=kill&token=" + token + "0"),
                  (400, "POST", "/rank?token=" + token), (400, "POST", "/rank?rank=0&do=hang&token=" + token),
@@ -192,8 +195,47 @@ def refusals(folder):
         assert len(report["ranks"]) == 3
 
 
+def strangers(folder):
+    """A page of another site, whose name leads here, and a user who has not the token, get nothing of the job."""
+    with Watch(folder) as watch:
+        paths = [("GET", "/"), ("GET", "/events?token=" + watch.token), ("POST", "/rank?rank=0&do=kill&token=" + watch.token)]
+        for host in ("evil.example", "evil.example:%d" % watch.port, "127.0.0.1.evil.example", "localhost.evil.example", "a@localhost", "[::1", ""):
+            for method, path in paths:
+                status, _, data = watch.ask(method, path, b"" if method == "POST" else None, {"Host": host})
+                assert status == 403 and "Host" in json.loads(data)["error"], (host, method, path, status)
+        for host in ("localhost", "LOCALHOST:9000", "127.0.0.1:%d" % watch.port, "[::1]:7"):
+            assert watch.ask("GET", "/", headers={"Host": host})[0] == 200, host
+        for token in ("", "?token=", "?token=" + "0" * 32, "?token=" + watch.token[:-1], "?token=%s0" % watch.token):
+            status, _, data = watch.ask("GET", "/events" + token)
+            assert status == 403 and "the URL" in json.loads(data)["error"], (token, status, data)
+
+
+def crafted(folder):
+    """A record that names another process: it is not ended, and nothing of it is shown."""
+    with Job(folder) as job, Watch(job.dir) as watch, Viewer(watch) as viewer, contextlib.ExitStack() as stack:
+        foreign = stack.enter_context(subprocess.Popen(["sleep", "1000"]))
+        stack.callback(foreign.kill)
+        viewer.until(trains)
+        copied = os.path.join(folder, "copied")
+        shutil.copytree(os.path.join(job.dir, "flight"), os.path.join(copied, "flight"))
+        with open("/proc/%d/stat" % foreign.pid) as stat, open(os.path.join(copied, "flight", "rank1.flight"), "r+b") as record:
+            record.seek(24)  # its pid; 32: when it started
+            record.write(struct.pack("=i", foreign.pid))
+            record.seek(32)
+            record.write(struct.pack("=Q", int(stat.read().rsplit(")", 1)[1].split()[19])))
+        with Watch(copied) as other, Viewer(other) as second:
+            report = second.report()
+            assert report["ranks"][1]["pid"] == foreign.pid and report["ranks"][1]["process"] == "running", report["ranks"]
+            assert (report["launcher"], report["store"], report["max_restarts"]) == (0, None, -1), report
+            for rank in 0, 1, 2:
+                status, error = other.signal(rank, "kill")
+                assert status == 409 and "mapped" in error["error"], (rank, status, error)
+        assert foreign.poll() is None
+        assert viewer.until(lambda report: report["ranks"])["attempt"] == 0
+
+
 def viewers(folder):
-    """Two viewers get every report; one that does not read is hung up on, and keeps nobody; most find no place."""
+    """Two viewers get every report; one that does not read is hung up on, and keeps nobody; of a crowd the oldest leave."""
     with Job(folder) as job, Watch(job.dir, "--request-timeout", "3") as watch, Viewer(watch) as one, Viewer(watch) as two:
         one.until(trains)
         before = sockets_of(watch.process.pid)
@@ -203,10 +245,11 @@ def viewers(folder):
             assert two.until(lambda report: report["time"] >= times[-1])
             one.until(lambda report: sockets_of(watch.process.pid) == before)  # the buffers are full, and its time is over
         with contextlib.ExitStack() as stack:
-            crowd = [stack.enter_context(Viewer(watch)) for _ in range(40)]
-            lines = [viewer.file.readline() for viewer in crowd]
-            assert lines.count(b"HTTP/1.1 200 OK\r\n") == 30 and sum(b" 503 " in line for line in lines) == 10, lines
-        assert one.report() and two.report()
+            crowd = [stack.enter_context(Viewer(watch)) for _ in range(32)]
+            assert all(viewer.report() for viewer in crowd)
+            for viewer in one, two:
+                assert b"event: leave\n" in list(viewer.file), "it has not been told"
+            assert all(viewer.report() for viewer in crowd)
 
 
 def sockets_of(pid):
@@ -234,14 +277,17 @@ def ends(folder):
 
 
 def elsewhere(folder):
-    """Beyond loopback there is no token, unless it is asked for; on loopback it can be switched off."""
-    for options, has_token in ((["--bind", "0.0.0.0"], False), (["--bind", "0.0.0.0", "--control", "on"], True),
-                               (["--control", "off"], False), ([], True)):
-        with Watch(folder, *options) as watch:
-            assert (watch.token is not None) == has_token, options
+    """Beyond loopback no signal is sent, unless that is asked for; on loopback it can be switched off."""
+    for options, may_signal in ((["--bind", "0.0.0.0"], False), (["--bind", "0.0.0.0", "--control", "on"], True),
+                                (["--control", "off"], False), ([], True)):
+        with Watch(folder, *options) as watch, Viewer(watch) as viewer:
+            assert viewer.report()["control"] == may_signal, options
+            status = watch.ask("GET", "/", headers={"Host": socket.gethostname() + ":80"})[0]
+            assert status == 200 or "--bind" not in options, (options, status)
+            assert watch.signal(0, "kill")[0] == (409 if may_signal else 403), options
             for token in ("", "None", "0" * 32):
                 assert watch.ask("POST", "/rank?rank=0&do=kill&token=" + token, b"")[0] == 403
 
 
 if __name__ == "__main__":
-    {case.__name__: case for case in (shows, signals, refusals, viewers, ends, elsewhere)}[sys.argv[2]](sys.argv[1])
+    {case.__name__: case for case in (shows, signals, refusals, strangers, crafted, viewers, ends, elsewhere)}[sys.argv[2]](sys.argv[1])

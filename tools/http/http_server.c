@@ -1,6 +1,7 @@
 /* The server of tools/serve and tools/watch. */
 #include "tools/http/http_server.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -11,11 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
-enum { MAX_HEADER_BYTES = 16 << 10, MAX_CLIENTS = 64, POLL_MS = 250 };
+#define CROWDED_SECONDS 1.0 // for a request, while others wait for a place
+
+enum { MAX_HEADER_BYTES = 16 << 10, POLL_MS = 250 };
 
 /* A connection. */
 typedef struct HttpClient {
@@ -101,6 +105,25 @@ void http_allow(struct MHD_Connection *connection, double seconds)
         client->deadline = seconds_now() + seconds;
 }
 
+/* Does the header Host name this machine? A page of another site has a name there, and no address:
+ * a browser looks up no name that is one. */
+static bool is_our_host(const HttpServer *server, const char *host)
+{
+    char name[256], machine[256] = "";
+    struct in6_addr address;
+    const char *begin = host + (host[0] == '['); // [::1]:8000
+    const size_t length = strcspn(begin, begin > host ? "]" : ":");
+    if (length == 0 || length >= sizeof name)
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)length, begin);
+    if (begin > host)
+        return begin[length] == ']' && inet_pton(AF_INET6, name, &address) == 1;
+    gethostname(machine, sizeof machine - 1);
+    return inet_pton(AF_INET, name, &address) == 1 || strcasecmp(name, "localhost") == 0 ||
+           strcasecmp(name, server->options->bind) == 0 ||
+           (!server->loopback && strcasecmp(name, machine) == 0);
+}
+
 /* Called for each request when its header is there, for each part of its body, and at its end. */
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *part,
@@ -117,8 +140,15 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         *request = mem_calloc(1, sizeof *upload);
         return MHD_YES;
     }
-    if (*part_bytes == 0)
+    if (*part_bytes == 0) {
+        const char *host =
+            MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+        if (host == NULL || !is_our_host(server, host))
+            return http_refuse(connection, MHD_HTTP_FORBIDDEN,
+                               "the header Host does not name this machine: ask for its address, "
+                               "or for localhost");
         return server->answer(server->tool, connection, url, method, upload);
+    }
     if (upload->size + *part_bytes <= HTTP_MAX_BODY_BYTES)
         memcpy(upload->body + upload->size, part, *part_bytes);
     upload->size += *part_bytes;
@@ -161,12 +191,17 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 }
 
 /* Closes the connections that libmicrohttpd's own timeout misses: of clients that send a byte now
- * and then. */
+ * and then. While no place is free, of all that have been idle for a second. */
 static void close_late_clients(const HttpServer *server)
 {
-    const double now = seconds_now();
+    const double timeout = server->options->timeout;
+    int count = 0;
     for (const HttpClient *client = server->clients; client != NULL; client = client->next)
-        if (client->deadline < now)
+        count++;
+    const bool is_crowded = count >= HTTP_MAX_CLIENTS && timeout > CROWDED_SECONDS;
+    const double latest = seconds_now() + (is_crowded ? timeout - CROWDED_SECONDS : 0);
+    for (const HttpClient *client = server->clients; client != NULL; client = client->next)
+        if (client->deadline < latest)
             shutdown(client->fd, SHUT_RDWR);
 }
 
@@ -186,7 +221,7 @@ void http_listen(HttpServer *server)
     const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     SYS_CHECK(fd);
     SYS_CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)));
-    CHECK(bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, MAX_CLIENTS) == 0,
+    CHECK(bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, HTTP_MAX_CLIENTS) == 0,
           "cannot listen on %s port %d: %s; choose another with --port or --bind", options->bind,
           options->port, strerror(errno));
     freeaddrinfo(address);
@@ -215,7 +250,7 @@ void http_serve(HttpServer *server)
     struct MHD_Daemon *daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, server,
         MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)MAX_CLIENTS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MAX_HEADER_BYTES,
+        (unsigned)HTTP_MAX_CLIENTS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MAX_HEADER_BYTES,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, server, MHD_OPTION_END);
     CHECK(daemon != NULL, "libmicrohttpd does not start: %s", strerror(errno));

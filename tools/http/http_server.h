@@ -4,6 +4,9 @@
  * One thread does it all: libmicrohttpd watches the connections. Each request has a time limit,
  * whether the client sends nothing or too little or does not read the answer; then the connection
  * is closed.
+ *
+ * A web page of another site cannot ask: its address may be made to lead here (DNS rebinding), but
+ * then its name is in the header Host. So that must be an address, localhost, or this machine's.
  */
 #ifndef TOOLS_HTTP_HTTP_SERVER_H
 #define TOOLS_HTTP_HTTP_SERVER_H
@@ -15,7 +18,7 @@
 
 #include "common/base/options.h"
 
-enum { HTTP_MAX_BODY_BYTES = 64 << 10, HTTP_CONTENT_TOO_LARGE = 413 };
+enum { HTTP_MAX_BODY_BYTES = 64 << 10, HTTP_CONTENT_TOO_LARGE = 413, HTTP_MAX_CLIENTS = 64 };
 
 typedef struct {
     int port;

@@ -55,24 +55,44 @@ static void folder_of(char *path, const char *folder)
         *slash = '\0';
 }
 
-/* The checkpoint folder of the rank with this process: where the record lies that it has mapped. */
-static bool find_dir(pid_t pid, char dir[PATH_MAX])
+/* The flight record that the process has mapped; false: none. A removed file ends with
+ * " (deleted)", and is not found. */
+static bool find_record(pid_t pid, char record[PATH_MAX])
 {
+    static const char ending[] = ".flight\n";
     char name[64], *line = NULL;
     size_t bytes = 0;
     bool found = false;
     snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
     FILE *file = fopen(name, "re");
     while (file != NULL && !found && getline(&line, &bytes, file) > 0) {
-        char *path = strchr(line, '/');
-        char *end = path != NULL ? strstr(path, ".flight\n") : NULL;
-        found = end != NULL && strstr(path, "/" FLIGHT_FOLDER "/rank") != NULL;
-        if (found && snprintf(dir, PATH_MAX, "%.*s", (int)(end - path), path) < PATH_MAX)
-            folder_of(dir, FLIGHT_FOLDER);
+        const char *path = strchr(line, '/');
+        const size_t length = path != NULL ? strlen(path) : 0;
+        found = length > sizeof ending && strcmp(path + length - sizeof ending + 1, ending) == 0 &&
+                strstr(path, "/" FLIGHT_FOLDER "/rank") != NULL &&
+                snprintf(record, PATH_MAX, "%.*s", (int)length - 1, path) < PATH_MAX;
     }
     if (file != NULL)
         fclose(file);
     free(line);
+    return found;
+}
+
+bool live_job_has(const LiveJob *job, pid_t pid, int rank)
+{
+    char dir[PATH_MAX], record[PATH_MAX], expected[PATH_MAX + 64];
+    if (realpath(job->dir, dir) == NULL || !find_record(pid, record))
+        return false;
+    snprintf(expected, sizeof expected, "%s/" FLIGHT_FOLDER "/" FLIGHT_FILE, dir, rank);
+    return strcmp(record, expected) == 0;
+}
+
+/* The checkpoint folder of the rank with this process. */
+static bool find_dir(pid_t pid, char dir[PATH_MAX])
+{
+    const bool found = find_record(pid, dir);
+    if (found)
+        folder_of(dir, FLIGHT_FOLDER);
     return found;
 }
 

@@ -31,6 +31,9 @@ typedef struct {
  * has that port and a flight record. */
 bool live_job_find(LiveJob *job, const char *dir_or_port);
 
+/* Has the process this rank's record mapped? What a record says of its process may be forged. */
+bool live_job_has(const LiveJob *job, pid_t pid, int rank);
+
 /* Reads what Linux knows of this rank, and updates the job: each attempt has a new port. */
 LiveRank live_job_see(LiveJob *job, pid_t pid);
 

@@ -58,7 +58,8 @@ static json_t *report_rank(const Attempt *attempt, int rank, LiveJob *job, int *
     json_object_set_new(row, "host", json_text(record->host));
     if (record->error[0] != '\0')
         json_object_set_new(row, "error", json_text(record->error));
-    if (flight->process == PROCESS_RUNNING || flight->process == PROCESS_STOPPED) {
+    if ((flight->process == PROCESS_RUNNING || flight->process == PROCESS_STOPPED) &&
+        live_job_has(job, record->pid, rank)) {
         const LiveRank seen = live_job_see(job, record->pid);
         json_object_set_new(row, "local_rank", json_integer(seen.local_rank));
         json_object_set_new(row, "node", json_integer(seen.node));
@@ -218,11 +219,12 @@ static json_t *report_store(const LiveJob *job, const StorePeek *peek)
     return json_pack("{s:o, s:O?}", "address", json_text(address), "keys", peek->keys);
 }
 
-char *live_report(LiveJob *job, const StorePeek *peek)
+char *live_report(LiveJob *job, const StorePeek *peek, bool control)
 {
     Attempt attempt;
     const int64_t now = flight_now();
-    json_t *report = json_pack("{s:o, s:o}", "time", milliseconds(now), "dir", json_text(job->dir));
+    json_t *report = json_pack("{s:o, s:o, s:b}", "time", milliseconds(now), "dir",
+                               json_text(job->dir), "control", control);
     CHECK(report != NULL, "out of memory");
     if (attempt_load(&attempt, job->dir)) {
         char verdict[DIAGNOSIS_BYTES];
@@ -253,7 +255,7 @@ char *live_report(LiveJob *job, const StorePeek *peek)
 
 /* A descriptor of the process keeps its number from being reused between the look and the signal.
  */
-static const char *send_to(const FlightRecord *record, int number)
+static const char *send_to(const LiveJob *job, int rank, const FlightRecord *record, int number)
 {
     const int fd = (int)syscall(SYS_pidfd_open, record->pid, 0);
     if (fd < 0)
@@ -261,6 +263,8 @@ static const char *send_to(const FlightRecord *record, int number)
     const char *reason = NULL;
     if (process_start_ticks(record->pid, NULL) != record->pid_ticks)
         reason = "its process is gone";
+    else if (!live_job_has(job, record->pid, rank))
+        reason = "the process that its record names has not mapped this record: is it a rank?";
     else if (syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) < 0)
         reason = strerror(errno);
     close(fd);
@@ -277,8 +281,8 @@ const char *live_signal(const LiveJob *job, int rank, LiveAction action)
     if (attempt_load(&attempt, job->dir) && rank >= 0 && rank < attempt.world_size) {
         const Flight *flight = &attempt.flight[rank];
         const bool here = flight->process == PROCESS_RUNNING || flight->process == PROCESS_STOPPED;
-        reason =
-            here ? send_to(flight->record, numbers[action]) : "it does not run on this machine";
+        reason = here ? send_to(job, rank, flight->record, numbers[action])
+                      : "it does not run on this machine";
     }
     attempt_free(&attempt);
     return reason;

@@ -16,12 +16,12 @@ RANKS, SECONDS = 64, 20
 class ByteASecond(threading.Thread):
     """A viewer with a small buffer that reads a byte a second."""
 
-    def __init__(self, port):
+    def __init__(self, port, token):
         super().__init__(daemon=True)
         self.socket, self.closed = socket.socket(), False
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         self.socket.connect(("127.0.0.1", port))
-        self.socket.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.socket.sendall(b"GET /events?token=%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % token.encode())
         self.start()
 
     def run(self):
@@ -74,10 +74,10 @@ def main():
     os.makedirs(folder, exist_ok=True)
     options = ["1000000", "0", "--model", "linear", "--batch-size", "8", "--timeout", "200", "--save-every-steps", "50"]
     with watched.watched(RANKS, options, ["--request-timeout", "10"]) as (watch, url):
-        slow = ByteASecond(int(re.search(r":(\d+)/", url)[1])) # a daemon: it ends with us
+        slow = ByteASecond(int(re.search(r":(\d+)/", url)[1]), url.split("=")[1]) # a daemon: it ends with us
         with chromium.Page() as page, chromium.Page() as other:
             page.open(url)
-            other.open(url.split("?")[0])
+            other.open(url)
             page.wait_for(f"document.querySelectorAll('#ranks tr').length === {RANKS} && document.querySelectorAll('#losses path').length === {RANKS}")
             look(page, folder, "many")
             count = "let seen = 0; events.addEventListener('message', e => { seen++; globalThis.size = e.data.length; }); globalThis.seen_ = () => seen"

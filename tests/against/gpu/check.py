@@ -9,7 +9,7 @@ import os, re, subprocess, sys, tempfile, time
 import case
 import watch  # whose checks come first
 from case import *
-from machine import cuda_home, header, is_exclusive, missing, mnist
+from machine import gpus, header, is_exclusive, missing, mnist
 
 DEVICE_TESTS = ["device", "kernels", "conv", "optim", "model", "gradients", "plain"]
 
@@ -170,19 +170,10 @@ def accuracy_on_mnist(scratch):
 
 def first_lines():
     """The machine; ends where there is no GPU, before anything takes long."""
-    needed, useful = missing()
-    if needed:
-        sys.exit("make check-gpu: no %s in %s: install CUDA's toolkit, or say where it is with CUDA_HOME=DIR" % (
-            ", ".join(needed), cuda_home() or "PATH"))
+    machine, useful = gpus("check-gpu", BUILD, ARCH), missing()[1]
     if useful:
         print("what needs these is left out: " + "; ".join(useful), flush=True)
-    made = subprocess.run(["make", "-s", ARCH, BUILD + "/tests/against/gpu/machine"], text=True, capture_output=True)
-    if made.returncode != 0:
-        sys.exit("make check-gpu: " + made.stderr.strip())
-    machine = subprocess.run([BUILD + "/tests/against/gpu/machine"], text=True, capture_output=True)
-    if machine.returncode != 0:
-        sys.exit("make check-gpu: " + machine.stdout.strip())
-    return machine.stdout
+    return machine
 
 
 def result_of(function):

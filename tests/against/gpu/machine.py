@@ -1,4 +1,5 @@
-"""What this machine has, for check.py: headers, libraries, CUDA, MNIST."""
+"""Usage: machine.py TARGET      Ends with a line if this machine has no GPU on which make TARGET could run, and builds hardly
+anything to find out. For check.py: what the machine has: headers, libraries, CUDA, MNIST."""
 import glob, os, shutil, subprocess, sys
 
 
@@ -39,6 +40,22 @@ def missing():
     return [name for name, found in needed.items() if not found], [name for name, found in useful.items() if not found]
 
 
+def gpus(target, build, arch):
+    """A line for each GPU, by machine.c. Ends where there is none, before anything takes long."""
+    needed = missing()[0]
+    if needed:
+        sys.exit("make %s: no %s in %s: install CUDA's toolkit, or say where it is with CUDA_HOME=DIR" % (
+            target, ", ".join(needed), cuda_home() or "PATH"))
+    program = build + "/tests/against/gpu/machine"
+    made = subprocess.run(["make", "-s", arch, program], text=True, capture_output=True)
+    if made.returncode != 0:
+        sys.exit("make %s: %s" % (target, made.stderr.strip()))
+    machine = subprocess.run([program], text=True, capture_output=True)
+    if machine.returncode != 0:
+        sys.exit("make %s: %s" % (target, machine.stdout.strip()))
+    return machine.stdout
+
+
 def is_exclusive():
     """Whether only one process at a time may use a GPU, as nvidia-smi -c 3 sets it."""
     try:
@@ -54,3 +71,7 @@ def mnist():
         if folder and glob.glob(folder + "/train-images-idx3-ubyte*"):
             return folder
     return None
+
+
+if __name__ == "__main__":
+    gpus(sys.argv[1], os.environ.get("BUILD", "build"), "CUDA_ARCH=" + os.environ.get("GPU_ARCH", "native"))

@@ -168,8 +168,54 @@ rank_0() {
     grep -q "resumes from $OUT/stop/snapshot_" "$OUT/said"
 }
 
+@test "a request to stop, and the only rank is killed before the step has ended: the status is that of a stop" {
+    for _ in 1 2 3 4 5 6 7 8; do
+        RECONFIGURE=1 MAX_RESTARTS=1 timeout 100 $RUN 1 --model linear --epochs 100000 --threads 1 --save-every 0 --log-interval 100000 \
+            --device cpu --checkpoint-dir "$OUT/alone" >"$OUT/said" 2>&1 3>&- &
+        job=$!
+        until_true 60 has_epochs 1
+        launcher=$(pgrep -P $job)
+        rank=$(pgrep -P "$launcher" -x train_reconfigu)
+        kill -USR1 "$launcher"
+        kill -KILL "$rank" || true # it may have stopped already
+        status=0
+        wait $job || status=$?
+        grep -v "Epoch" "$OUT/said"
+        [ "$status" -eq 75 ] # with one process more, which the signal must not end before it listens
+    done
+}
+
 has_epochs() {
     [ "$(grep -c "Epoch " "$OUT/said")" -ge "$1" ]
+}
+
+@test "a stranger who says that training has ended gets no success: the final file is not there" {
+    cat >"$OUT/end.py" <<'END'
+import os, socket, struct, sys # to be run with a rank's environment
+store = socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+key = "/ddp.c/%s/%s/end" % (os.environ["TORCHELASTIC_RUN_ID"], os.environ["TORCHELASTIC_RESTART_COUNT"])
+store.sendall(struct.pack("<BIB", 0, 0x3C85F7CE, 1) + b"".join(struct.pack("<Q", len(text)) + text for text in (key.encode(), sys.argv[1].encode())))
+store.sendall(struct.pack("<BI", 13, 1)) # it has it once it answers
+store.recv(4)
+END
+    export DDP_SECRET_FILE= # else nobody else could write this key
+    for victim in 0 1; do
+        RECONFIGURE=1 MAX_RESTARTS=20 timeout 100 $RUN 2 --model linear --epochs 100000 --threads 1 --save-every 0 --log-interval 100000 --device cpu \
+            --checkpoint-dir "$OUT/end" >"$OUT/said" 2>&1 3>&- &
+        job=$!
+        until_true 60 has_epochs 6
+        read -r first second <<<"$(pgrep -d ' ' -P "$(pgrep -P $job)" -x train_reconfigu)"
+        zero=$(rank_0 "$first" "$second")
+        one=$([ "$zero" = "$first" ] && echo "$second" || echo "$first")
+        env $(tr '\0' '\n' <"/proc/$zero/environ" | grep -E '^(MASTER_|TORCHELASTIC_R)') python3 "$OUT/end.py" 0
+        kill -KILL "$([ "$victim" -eq 0 ] && echo "$zero" || echo "$one")"
+        status=0
+        wait $job || status=$?
+        grep -v "Epoch" "$OUT/said"
+        [ "$status" -eq 1 ]
+        [ ! -e "$OUT/end/linear_random.safetensors" ]
+        grep -q "the store says that training has ended, but $OUT/end/linear_random.safetensors is not this run's result" "$OUT/said"
+    done
 }
 
 @test "restarts that are used up end the job, with the cause" {

@@ -83,6 +83,30 @@ static void test_two_users_of_a_folder(void **state)
     assert_int_equal(lock_as(NOBODY), EXIT_USAGE);
 }
 
+/* Who may not write into the folder may neither hold a run up nor fill the file. */
+static void test_strangers(void **state)
+{
+    (void)state;
+    static const struct {
+        mode_t folder, lock;
+    } cases[] = { { 0755, 0600 }, { 0700, 0600 }, { 0775, 0660 }, { 0777, 0666 }, { 01777, 0600 } };
+    struct stat file;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int is_old = 0; is_old < 2; is_old++) { // or left by a version that let everybody
+            if (!is_old)
+                unlink(path);
+            else
+                assert_int_equal(chmod(path, 0666), 0);
+            assert_int_equal(chmod(folder, cases[i].folder), 0);
+            assert_int_equal(lock_as(getuid()), 0);
+            assert_int_equal(stat(path, &file), 0);
+            assert_int_equal(file.st_mode & 07777, cases[i].lock);
+        }
+    assert_int_equal(chmod(folder, 0755), 0);
+    if (getuid() == 0)
+        assert_int_equal(lock_as(65534), EXIT_USAGE);
+}
+
 static void test_links(void **state)
 {
     (void)state;
@@ -111,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_jobs_are_told_apart),
                                         cmocka_unit_test(test_two_users_of_a_folder),
+                                        cmocka_unit_test(test_strangers),
                                         cmocka_unit_test(test_links) };
     return cmocka_run_group_tests(tests, name_lock, remove_folder);
 }
