@@ -52,7 +52,7 @@ $(simulated:.c=.try): %.try: %.c $(BUILD)/teach/lab/reconfigure/try.o $$(SIMULAT
 	    $(LINK) $(LDFLAGS) $(SEAM) -o $@ $@.o $(filter-out %.c,$^) $(LDLIBS)
 lab_parts = $(patsubst %.c,$(BUILD)/checked/%.o,$(wildcard $(addprefix $(call lab_room,$(1))/,try.c phases.c disk.c)))
 $(patsubst %.c,%.try,$(filter-out $(simulated),$(MINE))): %.try: %.c $(foreach file,$(MINE),$(call lab_parts,$(file))) $(BUILD)/checked/teach/lab/ranks.o \
-    $(LIB05) $(BUILD)/libcommon.a
+    $(BUILD)/checked/teach/lab/served.o $(LIB05) $(BUILD)/libcommon.a
 	$(call say,cc) $(CC) $(CPPFLAGS) $(CHECKED) -Werror=implicit-function-declaration -c -o $@.o $< && \
 	    objcopy --keep-global-symbols=$(call lab_room,$<)/functions.txt --redefine-syms=teach/lab/redefine.syms $@.o && \
 	    $(LINK) $(CHECKED) -o $@ $@.o $(filter-out %.c,$^) $(LDLIBS)

@@ -32,7 +32,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 MOST_READ = 64 << 20  # bytes of a file that the grader reads
 DISK_MB, TMP_MB, PROCESSES, FILE_MB = 400, 64, 256, 64
-PASSED_ON = re.compile(r"(DDP_JOURNAL|DDP_RECONFIGURE|LAB_\w+|LAUNCHER|NODES_HERE_ADDR|OMP_NUM_THREADS|ASAN_OPTIONS|MASTER_\w+|RANK|"
+PASSED_ON = re.compile(r"(DDP_JOURNAL|DDP_RECONFIGURE|LAB_SECONDS|LAUNCHER|NODES_HERE_ADDR|OMP_NUM_THREADS|ASAN_OPTIONS|MASTER_\w+|RANK|"
                        r"LOCAL_RANK|WORLD_SIZE)$")
 ROOM = ["common/**/*.h", "extras/**/*.h", "beyond/**/*.h", "0*/*.h", "teach/lab/**/*.h", "teach/lab/*/functions.txt",
         "teach/lab/*/link.txt", "teach/lab/redefine.syms", "teach/lab/as_srun.sh",
@@ -122,6 +122,7 @@ class Fence:
             finally:
                 self.end_all()
         if not self.is_theirs(command):
+            self.end_all()  # ours runs alone
             return subprocess.run(command, **options)
         check = options.pop("check", False)
         timeout = options.pop("timeout", None)
@@ -153,6 +154,7 @@ class Fence:
     def Popen(self, command, **options):
         command = [str(word) for word in command]
         if not self.is_theirs(command):
+            self.end_all()
             return subprocess.Popen(command, **options)
         environment = {name: value for name, value in (options.pop("env", None) or os.environ).items() if PASSED_ON.match(name)}
         environment.update(BARE, HOME="/tmp")
@@ -307,8 +309,8 @@ class Fence:
             with open(descriptor, "rb") as file:
                 found = os.fstat(descriptor)
                 place = os.readlink(f"/proc/self/fd/{descriptor}")
-                if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_READ or not place.startswith(f"{self.base}/"):
-                    raise OSError(f"{path}: no regular file in its place, or too large")
+                if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_READ or found.st_nlink != 1 or place != os.path.abspath(path):
+                    raise OSError(f"{path}: no regular file in its place, or too large")  # a link on the way leads elsewhere
                 return file.read()
 
         plain_bytes, plain_text = Path.read_bytes, Path.read_text
