@@ -11,10 +11,12 @@ What a program of the submission can reach:
 
     BASE/room  headers, archives, the launcher: what the commands need. No program of a step, no source with a main.
     BASE/work  its own sources and programs (writable only for the compiler)
-    BASE/runs  what it writes: journals, weights. The grader reads regular files there, never through a link
+    BASE/runs  what it writes: journals, weights. The grader reads regular files there, each in its own place: never through
+               a link, and never while a process of the submission is left
     /dev/shm, /tmp   its own
 
-The grader has entered namespaces of its own before (network: loopback alone; mounts; processes), see enter(). Where a
+Runs of ours start when no process of the submission is left, in an environment that it does not get (LAB_OURS, LAB_SALT).
+What decides a verdict is not here, but in teach/lab/witness.py. The grader has entered namespaces of its own before (network: loopback alone; mounts; processes), see enter(). Where a
 machine does not allow them, as in many containers, the other user is the whole fence: the network is not parted."""
 import os
 import pwd
@@ -177,7 +179,8 @@ class Fence:
     def script(self, program):
         """A script that runs the program inside."""
         path = self.base / "start"
-        path.write_text(f'#!/bin/sh\nexec {shlex.join(self.fenced([program], self.room))} "$@"\n')
+        bare = shlex.join(["env", "-i", *(f"{name}={value}" for name, value in {**BARE, "HOME": "/tmp"}.items())])
+        path.write_text(f'#!/bin/sh\nexec {bare} ASAN_OPTIONS="$ASAN_OPTIONS" {shlex.join(self.fenced([program], self.room))} "$@"\n')
         os.chmod(path, 0o700)
         return path
 

@@ -135,7 +135,7 @@ def prove_sampler(start, rung, dice):
                 whole = [(NEXT, most) for most in (dice.randint(1, 9), rows + 1, rows + 1, rows + 1)]
                 drop = rung in (2, 3, 5) and turn % 2 == 1
                 if rung == 3:
-                    whole = [pair for epoch in (1, dice.randint(2, 9), 0) for pair in ((EPOCH, epoch), (NEXT, rows + 1))]
+                    whole = [pair for epoch in (1, dice.randint(2, 9), 0) for pair in ((EPOCH, epoch), (NEXT, rows + 1), (NEXT, 1))]
                 elif rung == 5:
                     first = dice.randint(0, 5)
                     whole = [(EPOCH, first), (NEXT, 2), (EPOCH, first), (NEXT, 3), (EPOCH, first + 1), (SEEK, dice.randrange(rows + 3)),
