@@ -165,7 +165,7 @@ class Fence:
         for folder in (self.runs, *(path for path in self.runs.rglob("*") if path.is_dir() and not path.is_symlink())):
             if os.stat(folder).st_uid == os.geteuid():
                 os.chmod(folder, 0o1777)
-        return subprocess.Popen(self.fenced(command, place), env=environment, cwd=place, **options)
+        return subprocess.Popen(self.fenced(command, place, alone="serve" in command[1:2]), env=environment, cwd=place, **options)
 
     def finish(self, process, seconds):
         """Its exit status; nothing of the other user runs any more."""
@@ -189,8 +189,9 @@ class Fence:
         return command[0] not in ("sed", "nm") and any(
             re.match(rf"{self.work}/|{self.runs}/.*/count/", word) for word in command)
 
-    def fenced(self, command, place, writable=()):
-        """The command, inside. Of the paths in it, those in our tree become those in the room."""
+    def fenced(self, command, place, writable=(), alone=False):
+        """The command, inside. Of the paths in it, those in our tree become those in the room. A rank that the judge serves is
+        alone: no network, and none of the folders in which others could leave it a word, but for those of snapshots."""
         command = [re.sub(rf"^{re.escape(str(TOP))}(?=/|$)", str(self.room), word) for word in command]
         command = ["prlimit", f"--nproc={PROCESSES}", f"--fsize={FILE_MB << 20}", "--core=0", "--nofile=1024", "--cpu=600", *command]
         command = ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", "--no-new-privs", "--", *command]
@@ -198,10 +199,11 @@ class Fence:
             return command
         binds = [word for path in ("/bin", "/lib", "/lib64") if Path(path).is_symlink() for word in ("--symlink", os.readlink(path), path)]
         binds += ["--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc", "--bind", "/proc", "/proc", "--dev", "/dev",
-                  "--bind", str(self.shm), "/dev/shm", "--bind", str(self.tmp), "/tmp"]
+                  *(("--unshare-net", "--unshare-ipc", "--tmpfs", "/dev/shm", "--tmpfs", "/tmp", "--perms", "0755", "--dir", str(self.base)) if alone else
+                    ("--bind", str(self.shm), "/dev/shm", "--bind", str(self.tmp), "/tmp"))]
         for path in self.room, self.work:
             binds += ["--ro-bind", str(path), str(path)]
-        for path in (self.runs, *writable):
+        for path in () if alone and "snapshot" not in command[-5] else (self.runs, *writable):
             binds += ["--bind", str(path), str(path)]
         return ["bwrap", *binds, "--chdir", str(place), "--die-with-parent", "--cap-drop", "ALL", "--cap-add", "CAP_SETUID",
                 "--cap-add", "CAP_SETGID", "--", *command]
