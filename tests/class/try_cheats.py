@@ -20,12 +20,12 @@ BEFORE, OURS = "02_multi_gpu_spawn/train_a_spawn.c", "02_multi_gpu_spawn/train_b
 LOADS = re.compile(r"\w*(bomb|memory|disk|forever|endless|huge|slow|big|kill|daemon|execv_other)\w*")  # nothing else should run beside these
 SKELETONS = "ring", "ring5", "sampler", "reducer", "snapshot", "reconfigure"
 MORE_HEADERS = "".join(f"#include <{name}.h>\n" for name in ("fcntl", "signal", "stdio", "stdlib", "string", "sys/mman", "sys/socket", "sys/syscall", "unistd"))
-HEADERS = "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/stat.h>\n#include <unistd.h>\n"
+HEADERS = "#include <signal.h>\n#include <string.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/stat.h>\n#include <unistd.h>\n"
 
 
 def program(where, code):
     """[(lab, name, text)]: the program before the step, with the code in it; or skeletons of library labs."""
-    code = code.replace("TOP", str(TOP)).replace("// NEWLINE ", "\n")
+    code = re.sub(r"(?<![A-Z_])TOP\b", str(TOP), code).replace("// NEWLINE ", "\n")
     if where == "ring":
         text = (TOP / "teach/lab/ring/ring.c").read_text()
         return [("ring", "ring.c", re.sub(r"^void lab_all_reduce\(.*?^}", lambda _: code, text, flags=re.M | re.S))]
