@@ -145,33 +145,27 @@ def prove_sampler(start, rung, dice):
 
 # ---- reducer ----
 
-class Messages:
-    """The messages of a pass. All ranks must send the same ones; a rank that waits for one gets what all have sent of it."""
+def combined(sent):
+    """The sum or mean of a message, of which all ranks must send the same part."""
+    (_, count, op, *_), _ = sent[0]
+    if any(words[:3] != sent[0][0][:3] or len(data) != 4 * count for words, data in sent):
+        raise Unseen("the ranks send other messages, or in another order")
+    columns = zip(*(array.array("f", data) for _, data in sent))
+    return array.array("f", [sum(column) / (len(sent) if op == MEAN else 1) for column in columns]).tobytes()
 
-    def __init__(self, frozen):
-        self.frozen, self.started, self.before = frozen, [], 0
 
-    def __call__(self, ranks):
-        lists = [[(words, data) for kind, words, data in rank.told if kind == START] for rank in ranks]
-        self.started = lists
-        for rank in ranks:
-            if not rank.waits or rank.waits[0] != WAIT:
-                continue
-            number = rank.waits[1][0]
-            if not 0 <= number < len(lists[rank.rank]):
-                raise Unseen(f"rank {rank.rank} waits for a message that it has not sent")
-            if any(number >= len(sent) for sent in lists):
-                continue  # one of them has not come so far
+def give_means(ranks):
+    """A rank that waits for a message gets what all have sent of it, once they have."""
+    lists = [[(words, data) for kind, words, data in rank.told if kind == START] for rank in ranks]
+    for rank in ranks:
+        if not rank.waits or rank.waits[0] != WAIT:
+            continue
+        number = rank.waits[1][0]
+        if not 0 <= number < len(lists[rank.rank]):
+            raise Unseen(f"rank {rank.rank} waits for a message that it has not sent")
+        if all(number < len(sent) for sent in lists):
             rank.waits = None
-            rank.tell(DATA, (), self.combined([sent[number] for sent in lists]))
-
-    @staticmethod
-    def combined(sent):
-        (_, count, op, *_), _ = sent[0]
-        if any(words[:3] != sent[0][0][:3] or len(data) != 4 * count for words, data in sent):
-            raise Unseen("the ranks send other messages, or in another order")
-        columns = zip(*(array.array("f", data) for _, data in sent))
-        return array.array("f", [sum(column) / (len(sent) if op == MEAN else 1) for column in columns]).tobytes()
+            rank.tell(DATA, (), combined([sent[number] for sent in lists]))
 
 
 def reducer_pass(ranks, dice, sizes, uses, cap, sync, rung):
@@ -186,8 +180,7 @@ def reducer_pass(ranks, dice, sizes, uses, cap, sync, rung):
                 mine[i], mine[i + 1] = mine[i + 1], mine[i]
         words = len(sizes), numel, int(cap * 1024), len(mine), sync, rung == 4
         orders.append((words, struct.pack(f"<{2 * len(sizes) + len(mine)}i", *sizes, *uses, *mine) + array.array("f", numbers).tobytes()))
-    seen = Messages(uses)
-    results = ranks.call(orders, seen)
+    results = ranks.call(orders, give_means)
     wanted = [use for size, use in zip(sizes, uses) for _ in range(size)]
     for rank, (_, data) in enumerate(results):
         due = [0.0 if not use else sum(column) / n if sync else column[rank] for use, column in zip(wanted, zip(*drawn))]
