@@ -45,14 +45,15 @@ $(BUILD)/checked/%.o: %.c $(BUILD)/parts
 	@mkdir -p $(@D)
 	$(call say,cc) $(CC) $(CPPFLAGS) $(CHECKED) -MF $(@:.o=.d) -MT $@ -c -o $@.$$$$ $< && mv $@.$$$$ $@ # two checks may build it at once
 # lab-reconfigure's is linked with the simulator of tests/simulation: its tasks have stacks of their own, so without sanitizers.
+# It has no constructors: the learner's code runs in the harness's children only, which then says the judge's number itself.
 simulated := $(filter %/reconfigure/reconfigure.c reconfigure/reconfigure.c,$(MINE))
 $(simulated:.c=.try): %.try: %.c $(BUILD)/teach/lab/reconfigure/try.o $$(SIMULATOR) $(LIB05) $(BUILD)/libcommon.a
 	$(call say,cc) $(CC) $(CPPFLAGS) -std=c11 -D_GNU_SOURCE -Wall -Wextra -O1 -g -Werror=implicit-function-declaration -c -o $@.o $< && \
-	    objcopy --keep-global-symbols=$(call lab_room,$<)/functions.txt $@.o && \
+	    objcopy --keep-global-symbols=$(call lab_room,$<)/functions.txt $(addprefix -R .,init_array* fini_array* preinit_array* ctors* dtors*) $@.o && \
 	    $(LINK) $(LDFLAGS) $(SEAM) -o $@ $@.o $(filter-out %.c,$^) $(LDLIBS)
 lab_parts = $(patsubst %.c,$(BUILD)/checked/%.o,$(wildcard $(addprefix $(call lab_room,$(1))/,try.c phases.c disk.c)))
 $(patsubst %.c,%.try,$(filter-out $(simulated),$(MINE))): %.try: %.c $(foreach file,$(MINE),$(call lab_parts,$(file))) $(BUILD)/checked/teach/lab/ranks.o \
-    $(LIB05) $(BUILD)/libcommon.a
+    $(BUILD)/checked/teach/lab/served.o $(LIB05) $(BUILD)/libcommon.a
 	$(call say,cc) $(CC) $(CPPFLAGS) $(CHECKED) -Werror=implicit-function-declaration -c -o $@.o $< && \
 	    objcopy --keep-global-symbols=$(call lab_room,$<)/functions.txt --redefine-syms=teach/lab/redefine.syms $@.o && \
 	    $(LINK) $(CHECKED) -o $@ $@.o $(filter-out %.c,$^) $(LDLIBS)

@@ -11,10 +11,12 @@ What a program of the submission can reach:
 
     BASE/room  headers, archives, the launcher: what the commands need. No program of a step, no source with a main.
     BASE/work  its own sources and programs (writable only for the compiler)
-    BASE/runs  what it writes: journals, weights. The grader reads regular files there, never through a link
+    BASE/runs  what it writes: journals, weights. The grader reads regular files there, each in its own place: never through
+               a link, and never while a process of the submission is left
     /dev/shm, /tmp   its own
 
-The grader has entered namespaces of its own before (network: loopback alone; mounts; processes), see enter(). Where a
+Runs of ours start when no process of the submission is left, in an environment that it does not get (LAB_OURS, LAB_SALT).
+What decides a verdict is not here, but in teach/lab/witness.py. The grader has entered namespaces of its own before (network: loopback alone; mounts; processes), see enter(). Where a
 machine does not allow them, as in many containers, the other user is the whole fence: the network is not parted."""
 import os
 import pwd
@@ -32,7 +34,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 MOST_READ = 64 << 20  # bytes of a file that the grader reads
 DISK_MB, TMP_MB, PROCESSES, FILE_MB = 400, 64, 256, 64
-PASSED_ON = re.compile(r"(DDP_JOURNAL|DDP_RECONFIGURE|LAB_\w+|LAUNCHER|NODES_HERE_ADDR|OMP_NUM_THREADS|ASAN_OPTIONS|MASTER_\w+|RANK|"
+PASSED_ON = re.compile(r"(DDP_JOURNAL|DDP_RECONFIGURE|LAB_SECONDS|LAUNCHER|NODES_HERE_ADDR|OMP_NUM_THREADS|ASAN_OPTIONS|MASTER_\w+|RANK|"
                        r"LOCAL_RANK|WORLD_SIZE)$")
 ROOM = ["common/**/*.h", "extras/**/*.h", "beyond/**/*.h", "launcher/*.h", "0*/**/*.h", "teach/lab/**/*.h", "teach/lab/*/functions.txt",
         "teach/lab/*/link.txt", "teach/lab/redefine.syms", "teach/lab/as_srun.sh",
@@ -122,6 +124,7 @@ class Fence:
             finally:
                 self.end_all()
         if not self.is_theirs(command):
+            self.end_all()  # ours runs alone
             return subprocess.run(command, **options)
         check = options.pop("check", False)
         timeout = options.pop("timeout", None)
@@ -153,6 +156,7 @@ class Fence:
     def Popen(self, command, **options):
         command = [str(word) for word in command]
         if not self.is_theirs(command):
+            self.end_all()
             return subprocess.Popen(command, **options)
         environment = {name: value for name, value in (options.pop("env", None) or os.environ).items() if PASSED_ON.match(name)}
         environment.update(BARE, HOME="/tmp")
@@ -161,7 +165,7 @@ class Fence:
         for folder in (self.runs, *(path for path in self.runs.rglob("*") if path.is_dir() and not path.is_symlink())):
             if os.stat(folder).st_uid == os.geteuid():
                 os.chmod(folder, 0o1777)
-        return subprocess.Popen(self.fenced(command, place), env=environment, cwd=place, **options)
+        return subprocess.Popen(self.fenced(command, place, alone="serve" in command[1:2]), env=environment, cwd=place, **options)
 
     def finish(self, process, seconds):
         """Its exit status; nothing of the other user runs any more."""
@@ -175,7 +179,8 @@ class Fence:
     def script(self, program):
         """A script that runs the program inside."""
         path = self.base / "start"
-        path.write_text(f'#!/bin/sh\nexec {shlex.join(self.fenced([program], self.room))} "$@"\n')
+        bare = shlex.join(["env", "-i", *(f"{name}={value}" for name, value in {**BARE, "HOME": "/tmp"}.items())])
+        path.write_text(f'#!/bin/sh\nexec {bare} ASAN_OPTIONS="$ASAN_OPTIONS" {shlex.join(self.fenced([program], self.room))} "$@"\n')
         os.chmod(path, 0o700)
         return path
 
@@ -184,8 +189,9 @@ class Fence:
         return command[0] not in ("sed", "nm") and any(
             re.match(rf"{self.work}/|{self.runs}/.*/count/", word) for word in command)
 
-    def fenced(self, command, place, writable=()):
-        """The command, inside. Of the paths in it, those in our tree become those in the room."""
+    def fenced(self, command, place, writable=(), alone=False):
+        """The command, inside. Of the paths in it, those in our tree become those in the room. A rank that the judge serves is
+        alone: no network, and none of the folders in which others could leave it a word, but for those of snapshots."""
         command = [re.sub(rf"^{re.escape(str(TOP))}(?=/|$)", str(self.room), word) for word in command]
         command = ["prlimit", f"--nproc={PROCESSES}", f"--fsize={FILE_MB << 20}", "--core=0", "--nofile=1024", "--cpu=600", *command]
         command = ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", "--no-new-privs", "--", *command]
@@ -193,10 +199,11 @@ class Fence:
             return command
         binds = [word for path in ("/bin", "/lib", "/lib64") if Path(path).is_symlink() for word in ("--symlink", os.readlink(path), path)]
         binds += ["--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc", "--bind", "/proc", "/proc", "--dev", "/dev",
-                  "--bind", str(self.shm), "/dev/shm", "--bind", str(self.tmp), "/tmp"]
+                  *(("--unshare-net", "--unshare-ipc", "--tmpfs", "/dev/shm", "--tmpfs", "/tmp", "--perms", "0755", "--dir", str(self.base)) if alone else
+                    ("--bind", str(self.shm), "/dev/shm", "--bind", str(self.tmp), "/tmp"))]
         for path in self.room, self.work:
             binds += ["--ro-bind", str(path), str(path)]
-        for path in (self.runs, *writable):
+        for path in () if alone and "snapshot" not in command[-5] else (self.runs, *writable):
             binds += ["--bind", str(path), str(path)]
         return ["bwrap", *binds, "--chdir", str(place), "--die-with-parent", "--cap-drop", "ALL", "--cap-add", "CAP_SETUID",
                 "--cap-add", "CAP_SETGID", "--", *command]
@@ -307,8 +314,8 @@ class Fence:
             with open(descriptor, "rb") as file:
                 found = os.fstat(descriptor)
                 place = os.readlink(f"/proc/self/fd/{descriptor}")
-                if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_READ or not place.startswith(f"{self.base}/"):
-                    raise OSError(f"{path}: no regular file in its place, or too large")
+                if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_READ or found.st_nlink != 1 or place != os.path.abspath(path):
+                    raise OSError(f"{path}: no regular file in its place, or too large")  # a link on the way leads elsewhere
                 return file.read()
 
         plain_bytes, plain_text = Path.read_bytes, Path.read_text

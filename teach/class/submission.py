@@ -1,9 +1,15 @@
 """What is handed in: the files of the labs, from a folder or a zip, and what is refused before anything is compiled."""
 import contextlib
+import difflib
+import json
 import os
 import re
+import resource
+import select
+import signal
 import stat
 import subprocess
+import time
 import zipfile
 from pathlib import Path
 
@@ -17,6 +23,23 @@ class Refused(Exception):
     """One line for the student: what, where, what to do."""
 
 
+class Near(Refused):
+    """The file is there, perhaps, under nearly its name: not a wrong program."""
+
+
+def nearly(names, lab):
+    """A file that may be meant for this lab, though nothing says so; or None."""
+    name, known = files_of(lab)[0], known_labs()
+    files = {file for other in known for file in files_of(other)} - {name}
+    for path in sorted(names):
+        folder, _, end = plainly(path).rpartition("/")
+        if end in files or folder.rpartition("/")[2] in set(known) - {lab}:
+            continue  # another lab's
+        if difflib.get_close_matches(end, [name], 1, 0.85):
+            return path
+    return None
+
+
 def files_of(lab):
     """The names of a lab's files."""
     return CAPSTONE if lab == "capstone" else (f"{lab}.c",) if (TOP / "teach/lab" / lab).is_dir() else ("train.c",)
@@ -28,13 +51,40 @@ def known_labs():
     return [line.split()[0] for line in listed.splitlines()]
 
 
+def spelled(path):
+    """A path as we write it: Windows' tools pack lab\\02b\\train.c, others a leading slash."""
+    return re.sub(r"/(?:\./|/)+", "/", "/" + path.replace("\\", "/")).removeprefix("/")
+
+
+def plainly(path):
+    """The same without what tools and hands change in a name: Train.C, train (1).c, "train - Copy.c", train.c.txt."""
+    folder, _, name = spelled(path).lower().rpartition("/")
+    name = re.sub(r"(?: ?\(\d+\)| - copy| copy| ?-? ?kopie)+(?=\.)", "", name.removesuffix(".txt"))
+    return f"{folder}/{name}" if folder else name
+
+
 def chosen(names, lab, name, labs):
+    """Which of these paths is the lab's file, as it is spelled there: by its right name; else the only one of nearly that name."""
+    for same in spelled, plainly:
+        places = {}
+        for path in names:
+            places.setdefault(same(path), []).append(path)
+        place = place_of(places, lab, name, labs)
+        if place is None:
+            continue
+        if len(set(places[place])) > 1:
+            raise Near(f"{lab}/{name} may be {' or '.join(sorted(places[place])[:3])}: hand in one, named {lab}/{name}")
+        return places[place][0]
+    return None
+
+
+def place_of(names, lab, name, labs):
     """Which of these paths is the lab's file: lab/LAB/NAME, LAB/NAME, else one that lies up to three folders deep; or, if no
     other lab of the assignment has such a file, NAME alone, as platforms keep a single file. None: there is none."""
     for path in f"lab/{lab}/{name}", f"{lab}/{name}":
         if path in names:
             return path
-    found = [path for path in names if re.fullmatch(rf"(?:[^/]+/){{0,3}}{re.escape(lab)}/{re.escape(name)}", path) and not path.startswith("__MACOSX/")]
+    found = [path for path in names if re.fullmatch(rf"(?:[^/]+/){{0,3}}{re.escape(lab)}/{re.escape(name)}", path)]
     if len(found) > 1:
         raise Refused(f"{lab}/{name} is there {len(found)} times ({', '.join(sorted(found)[:3])}): hand in one")
     alone = name in names and sum(name in files_of(other) for other in labs) == 1
@@ -91,10 +141,10 @@ def from_zip(archive, path):
     return text
 
 
-def read(path, labs):
-    """{lab: {name: bytes}} of those labs of which there is a file."""
+def read(path, labs, near=None):
+    """{lab: {name: bytes}} of those labs of which there is a file. `near` gets those of which one of nearly that name is there."""
     if os.path.isdir(path):
-        return found_in(files_in(path), labs, lambda name: from_folder(path, name))
+        return found_in(files_in(path), labs, lambda name: from_folder(path, name), near)
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError) as error:
@@ -102,31 +152,48 @@ def read(path, labs):
     if len(archive.infolist()) > MOST_ENTRIES:
         raise Refused(f"the zip has {len(archive.infolist())} entries: hand in your folder lab/ alone")
     try:
-        return found_in(archive.namelist(), labs, lambda name: from_zip(archive, name))
+        return found_in(archive.namelist(), labs, lambda name: from_zip(archive, name), near)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError) as error:
         raise Refused(f"the zip is damaged: {error}") from None
 
 
-def found_in(names, labs, text_of):
-    places = {(lab, name): chosen(names, lab, name, labs) for lab in labs for name in files_of(lab)}
-    found = {}
-    for (lab, name), place in places.items():
-        if place is not None:
-            found.setdefault(lab, {})[name] = text_of(place)
+def found_in(names, labs, text_of, near):
+    names, found = [name for name in names if not name.startswith("__MACOSX/")], {}
+    for lab in labs:
+        try:
+            places = {name: chosen(names, lab, name, labs) for name in files_of(lab)}
+            if not any(places.values()) and (path := nearly(names, lab)):
+                raise Near(f"there is no {lab}/{files_of(lab)[0]}; is it {path}? Name it {lab}/{files_of(lab)[0]} and hand it in again")
+        except Near as reason:
+            if near is None:
+                raise
+            near[lab] = str(reason)
+            continue
+        if any(places.values()):
+            found[lab] = {name: text_of(place) for name, place in places.items() if place is not None}
     return found
 
 
-TOKEN = re.compile(r"""/\*.*?\*/|//[^\n]*|\s+|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|.)""", re.S)
+# Every alternative takes what it has looked at: so a text is scanned once, also where a comment or a string does not end.
+TOKEN = re.compile(r"""/\*(?:.*?\*/|.*)|//[^\n]*|\s+|("(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|.)""", re.S)
+SPLICE = re.compile(r"\\[ \t\v\f\r]*\n")  # as gcc joins lines
+FORBIDDEN = re.compile(r"_*asm_*|__has_include\w*|__has_embed|_Pragma|__builtin_apply\w*|%:%:|##")
+HEADER = re.compile(r'"[\w/]+\.h"|<[\w/]+\.h>')
 
 
 def tokens(text):
-    return [token for token in TOKEN.findall(text.replace("\\\n", "")) if token]
+    return [token for token in TOKEN.findall(SPLICE.sub("", text)) if token]
+
+
+def without_comments(text):
+    """The text after the first steps of a compiler: lines are joined, and a comment is a space."""
+    return TOKEN.sub(lambda found: found[0] if found[1] or found[0].isspace() else " " + "\n" * found[0].count("\n"), SPLICE.sub("", text))
 
 
 def shape(text):
     """The tokens, each name replaced by the number of its first appearance: renaming does not change it."""
     seen = {}
-    return [str(seen.setdefault(token, len(seen))) if re.match(r"[A-Za-z_]", token) else token for token in tokens(text)]
+    return [str(seen.setdefault(token, len(seen))) if token[0].isalpha() or token[0] == "_" else token for token in tokens(text)]
 
 
 def refuse(lab, name, text, ours):
@@ -137,16 +204,59 @@ def refuse(lab, name, text, ours):
         raise Refused(f"{lab}/{name} is no text in UTF-8") from None
     if "\0" in text or "??" in text:
         raise Refused(f"{lab}/{name} has zero bytes or trigraphs: write plain C")
-    words = tokens(text)
-    for word in words:
-        if re.fullmatch(r"_*asm_*|__has_include|__has_embed|_Pragma|__builtin_apply\w*", word):
-            raise Refused(f"{lab}/{name} uses {word}: write plain C")
-    for number, line in enumerate(text.replace("\\\n", "").splitlines(), 1):
-        if re.match(r"\s*(#|%:)\s*(embed|include_next|import)\b", line) or re.search(r"\.incbin|##", line):
-            raise Refused(f"{lab}/{name}:{number}: {line.strip()[:60]}: write plain C")
-        if found := re.match(r"\s*(?:#|%:)\s*include\b(.*)", line):
-            header = re.fullmatch(r'\s*(?:"([\w/]+\.h)"|<([\w/]+\.h)>)\s*(?:/\*.*|//.*)?', found[1])
-            if not header:
-                raise Refused(f"{lab}/{name}:{number}: only headers may be included, by their own names")
+    if word := next(filter(FORBIDDEN.fullmatch, tokens(text)), None):
+        raise Refused(f"{lab}/{name} uses {word}: write plain C")
+    for number, line in enumerate(without_comments(text).split("\n"), 1):
+        line = line.strip()
+        if re.search(r"\.incbin|##|%:%:", line):
+            raise Refused(f"{lab}/{name}:{number}: {line[:60]}: write plain C")
+        if not line.startswith(("#", "%:")):
+            continue
+        word, _, rest = line.lstrip("#%:").strip().replace("\t", " ").replace("\v", " ").replace("\f", " ").partition(" ")
+        if found := re.match(r'(include)(["<].*)', word):  # no space between them
+            word, rest = found[1], found[2] + rest
+        if word in ("embed", "include_next", "import"):
+            raise Refused(f"{lab}/{name}:{number}: {line[:60]}: write plain C")
+        if word == "include" and not HEADER.fullmatch(rest.strip()):
+            raise Refused(f"{lab}/{name}:{number}: only headers may be included, by their own names")
     if ours and shape(text) == shape(ours[1]):
         raise Refused(f"{lab}/{name} is {ours[0]} in other words at most: hand in your own work (if it is, tell your teacher)")
+
+
+# The text of a stranger is looked at in a process of its own, which may take so long and no longer.
+SECONDS, MEMORY = 20, 2 << 30
+
+
+def apart(look):
+    """What look() returns, as JSON knows it, or the Refused that it raises."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        answer = ["refused", "it cannot be read"]
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            answer = ["seen", look()]
+        except Refused as reason:
+            answer = ["refused", str(reason)]
+        except BaseException as error:  # memory, recursion
+            answer[1] += f": {type(error).__name__}"
+        finally:
+            with open(writing, "w") as pipe:
+                json.dump(answer, pipe)
+            os._exit(0)
+    os.close(writing)
+    end, text = time.monotonic() + SECONDS, b""
+    try:
+        while select.select([reading], [], [], max(0, end - time.monotonic()))[0] and (part := os.read(reading, 1 << 20)):
+            text += part
+        kind, answer = json.loads(text)
+    except ValueError:
+        raise Refused(f"it takes more than {SECONDS} seconds to read, or cannot be read") from None
+    finally:
+        os.close(reading)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    if kind == "refused":
+        raise Refused(answer)
+    return answer

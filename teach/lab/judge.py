@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 
 import checks
 import runs
+import witness
 from checks import first_of, near
 from runs import SECONDS, TOP, Run
 
@@ -38,7 +39,7 @@ class Judge:
         count = len(self.mistakes)
         try:
             for name, text in mistakes:
-                print(f"no   {text}")
+                witness.failed(text)
                 if name in RESULTS and self.mistakes:
                     print("     this may follow from the mistakes above")
                 else:
@@ -48,7 +49,7 @@ class Judge:
             if not self.mistakes:
                 raise
         if len(self.mistakes) == count and self.complete:
-            print(f"yes  {title}")
+            witness.passed(title)
 
     def setting(self):
         """The setting in which the two programs are run, in words."""
@@ -61,7 +62,7 @@ class Judge:
         folder = (Path(kept) if kept else self.folder) / f"{self.step}_{name}"
         run = Run.again(folder) or Run(self.step, self.ours, folder, *options).wait()
         if run.status != 0:
-            sys.exit(f"our own program fails: {run.err}")
+            raise witness.OursFails(run.err)
         return run
 
     def run_theirs(self, name, *options, **more):

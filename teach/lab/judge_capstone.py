@@ -21,6 +21,7 @@ import checks
 import judge
 import library
 import runs
+import witness
 
 ROWS, TEST_ROWS, SIDE = 2000, 211, 28
 SEED_OF_IMAGES = 1
@@ -139,7 +140,11 @@ def lines_of(program, data):
 
 def check_problem(folder, data):
     """Compares what the learner's data set and model do with what ours do, line by line."""
-    due, mine = lines_of(ours_of("show"), data), lines_of(build(folder, "show"), data)
+    try:
+        due = lines_of(ours_of("show"), data)
+    except (library.Fault, subprocess.TimeoutExpired) as reason:
+        raise witness.OursFails(reason) from None
+    mine = lines_of(build(folder, "show"), data)
     for name, lines in due.items():
         got = mine.get(name, [])
         for (line, numbers), (other, others) in zip(lines, got):
@@ -167,7 +172,7 @@ def judge_capstone(file, folder, alone=None):
     try:
         if not alone:
             check_problem(mine, data)
-            print(f"yes  rung 1: {rungs[0]}", flush=True)
+            witness.passed(f"rung 1: {rungs[0]}")
         for done, (step, title) in enumerate(zip(STEPS, rungs[1:]), 1):
             if alone and step != alone:
                 continue
@@ -181,11 +186,12 @@ def judge_capstone(file, folder, alone=None):
             if judged.mistakes:
                 print(f"     {done} of {len(rungs)} rungs are done")
                 return 1
-            print(f"yes  rung {done + 1}: {title}", flush=True)
+            witness.passed(f"rung {done + 1}: {title}")
     except library.Fault as found:
         name, text = found.args
         hint = library.hint_of("capstone", name)
-        print(f"no   {text}\n     hint{f' ({name})' if os.environ.get('LAB_NAMES') else ''}: {hint}")
+        witness.failed(text, 6 if name == "build" else 1)
+        print(f"     hint{f' ({name})' if os.environ.get('LAB_NAMES') else ''}: {hint}")
         print(f"     {done} of {len(rungs)} rungs are done")
         return 1
     return 0

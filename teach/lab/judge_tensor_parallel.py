@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [str(TOP / "teach/lab")]
 import journal
 import judge_zero
+import witness
 
 TOLERANCE = 1e-5  # of the largest number of a tensor: another order of additions
 BATCH = 8
@@ -30,7 +31,8 @@ def start(program, folder, options):
     """Runs it. Returns its error, or None; its lines are in folder/lines."""
     said, failure = judge_zero.run(program, folder, options, max(3, judge_zero.SECONDS // 10))
     lines = sorted(line for line in said.splitlines() if re.match("T(rain|est) Epoch", line))
-    (folder / "lines").write_text("\n".join(lines))
+    with witness.fresh(folder / "lines") as file:
+        file.write("\n".join(lines))
     return failure
 
 
@@ -180,12 +182,12 @@ def main():
             failure = start(ours, kept / name, options)
         if failure:
             shutil.rmtree(kept / name)
-            sys.exit(f"our own program, with {' '.join(options)}: {failure}")
+            raise witness.OursFails(f"with {' '.join(options)} {failure}")
         if not of_rank_0(kept / name):
             print("cannot judge: a build without extras/ keeps no journals: make EXTRAS=1", file=sys.stderr)
             sys.exit(2)
         compare(name, theirs, kept / name, options)
-        print(f"yes  the {name}: its calls, losses, lines and files are right")
+        witness.passed(f"the {name}: its calls, losses, lines and files are right")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ TOP = Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(TOP / "bench"), str(TOP / "teach/lab")]
 import journal
+import witness
 import zero
 
 SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # most that a program may take
@@ -37,7 +38,7 @@ def mistake(step, name, text, folder=None):
     known = next((known for known in ((*sent_wrongly(step, folder), *named(folder), *raced(step, folder)) if folder else ()) if known[0] in hints), None)
     if known:
         name, text = known[0], f"{text}; {known[1]}"
-    print(f"no   {text}")
+    witness.failed(text)
     if name in hints:
         print(f"     hint: {hints[name]}")
     sys.exit(1)
@@ -173,14 +174,14 @@ def main():
             due, failure = files_of(ours, kept / name, options)
         if failure:
             shutil.rmtree(kept / name)
-            sys.exit(f"our own program, with {' '.join(options)}: {failure}")
+            raise witness.OursFails(f"with {' '.join(options)} {failure}")
         if mine != due:
             wrong = [file for file in due if mine.get(file) != due[file]] or list(mine)
             mistake(step, "files", f"with {' '.join(options)} it saves another {wrong[0]} than ours", folder / f"theirs_{name}")
         for judge in (sent_wrongly, raced) if name == "run" else ():  # of two ranks
             for fault in judge(step, folder / f"theirs_{name}"):
                 mistake(step, *fault)
-    print("yes  its files are ours, byte for byte")
+    witness.passed("its files are ours, byte for byte")
 
     _, _, held, sent = zero.KINDS[min(4, 1 + int(step[-1]))]
     if step in ("zero4", "zero5"):  # two gathers of 2 bytes a parameter, and its gradient's 4, as many as DDP sends
@@ -193,7 +194,7 @@ def main():
         due = formula(4) * zero.P
         if abs(measured / due - 1) > 0.05:
             mistake(step, name, f"four ranks: {measured / 1e6:.1f} MB {name}, by the formula {due / 1e6:.1f}")
-        print(f"yes  {name}: {measured / 1e6:.1f} MB, by the formula {due / 1e6:.1f}")
+        witness.passed(f"{name}: {measured / 1e6:.1f} MB, by the formula {due / 1e6:.1f}")
 
 
 if __name__ == "__main__":

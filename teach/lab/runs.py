@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import journal
+import witness
 
 TOP = Path.cwd()  # the top of the tree
 SECONDS = int(os.environ.get("LAB_SECONDS", 60))  # most that a program may take
@@ -53,7 +54,7 @@ class Run:
             command = nodes + [TOP / "teach/lab/as_srun.sh", self.folder / "disks"] + command
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DDP_")}
         environment.update(DDP_JOURNAL=str(self.folder / "journal"), OMP_NUM_THREADS="1", LAUNCHER="ddprun", NODES_HERE_ADDR=ADDRESS)
-        with open(self.folder / "out", "w") as out, open(self.folder / "err", "w") as err:
+        with witness.fresh(self.folder / "out") as out, witness.fresh(self.folder / "err") as err:
             self.process = subprocess.Popen([str(word) for word in command], cwd=TOP, env=environment, stdout=out,
                                             stderr=err, stdin=subprocess.DEVNULL, start_new_session=True)
         self.begin = time.monotonic()
@@ -75,7 +76,8 @@ class Run:
         if self.status is not None:
             self.left += self.at_end() - at_end  # these came to their end after the program had
         self.process.wait()
-        (self.folder / "status").write_text(str(self.status))
+        with witness.fresh(self.folder / "status") as file:
+            file.write(str(self.status))
         return self.look()
 
     def at_end(self):

@@ -110,13 +110,37 @@ def read(labs, *names):
     return said[0]
 read.count = 0
 
+def spelled(labs, *names):
+    """What is found in a zip with these names, as they are; each file holds its name."""
+    with zipfile.ZipFile(Path(sys.argv[1]) / "spelled.zip", "w") as archive:
+        for name in names:
+            info = zipfile.ZipInfo("x")
+            info.filename = name
+            archive.writestr(info, name)
+    try:
+        found = submission.read(str(Path(sys.argv[1]) / "spelled.zip"), labs.split())
+    except submission.Refused as refusal:
+        return str(refusal)
+    return {lab: {name: text.decode() for name, text in files.items()} for lab, files in found.items()}
+
 assert read("02b ring", "lab/02b/train.c", "lab/ring/ring.c") == {"02b": {"train.c": "lab/02b/train.c"}, "ring": {"ring.c": "lab/ring/ring.c"}}
 assert read("02b", "02b/train.c", "old/02b/train.c") == {"02b": {"train.c": "02b/train.c"}}
 assert read("02b", "a/b/lab/02b/train.c", "a/02b/other.c") == {"02b": {"train.c": "a/b/lab/02b/train.c"}}
-assert read("02b", "a/b/c/d/02b/train.c") == {}
+assert "is it a/b/c/d/02b/train.c" in spelled("02b", "a/b/c/d/02b/train.c")
 assert "2 times" in read("02b", "a/02b/train.c", "b/02b/train.c")
 assert read("02b ring", "train.c") == {"02b": {"train.c": "train.c"}}
-assert read("02b 02c", "train.c", "ring.c") == {}
+assert "is it train.c" in read("02b 02c", "train.c", "ring.c")
+# Names that tools and hands have changed.
+for name in r"lab\02b\train.c", "/lab/02b/train.c", "./lab//02b/train.c", "lab/02b/Train.c", "Lab/02B/TRAIN.C", "lab/02b/train (1).c", \
+        "lab/02b/train(2).c", "02b/train - Copy.c", r"x\lab\02b\train (1).c", "02b/train.c.txt", "Train.c":
+    found = spelled("02b", name)
+    assert found == {"02b": {"train.c": name}}, (name, found)
+assert spelled("02b", "lab/02b/train.c", "lab/02b/train (1).c") == {"02b": {"train.c": "lab/02b/train.c"}}
+assert "may be" in spelled("02b", "lab/02b/Train.c", "lab/02b/train (1).c")
+assert "is it lab/02b/trian.c" in spelled("02b", "lab/02b/trian.c")
+assert "is it old/a/b/c/d/train.c" in spelled("02b", "old/a/b/c/d/train.c")
+assert spelled("02b ring", "lab/02a/train.c", "lab/ring/ring.c") == {"ring": {"ring.c": "lab/ring/ring.c"}}
+assert spelled("02b", "__MACOSX/lab/02b/train.c", "__MACOSX/lab/02b/._train.c", "lab/02b/notes.txt") == {}
 assert read("capstone", "capstone.c", "01.c") == {"capstone": {"capstone.c": "capstone.c", "01.c": "01.c"}}
 END
 }
@@ -132,6 +156,50 @@ END
     run sh -c 'cd "$1" && "$2" handed --labs 02b' - "$BATS_TEST_TMPDIR" "$grade" # from another folder
     [ "$status" -eq 0 ]
     [[ $output == *"there is no 02b/train.c"*"all: 0 of 10 points"* ]]
+}
+
+@test "a file of nearly the right name is named, with another status than a wrong program's" {
+    mv "$handed/lab/02b" "$handed/lab/b"
+    echo 'int main(void) { return 0; }' >"$handed/lab/b/tran.c"
+    run grade
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *"grade: 02b: there is no 02b/train.c; is it lab/b/tran.c? Name it 02b/train.c and hand it in again"* ]]
+    grep -q 'is it lab/b/tran.c' "$BATS_TEST_TMPDIR/results.json"
+}
+
+@test "what a submission prints is no verdict: an empty ring that forges them gets nothing" {
+    tests/class/try_cheats.py forged_lines
+}
+
+@test "256 KB of source are looked at in less than a second, whatever they are" {
+    timeout 120 python3 - <<'END'
+import sys, time
+sys.path.insert(0, "teach/class")
+sys.dont_write_bytecode = True
+import submission
+
+ours = "ours", open("02_multi_gpu_spawn/train_b_all_reduce.c").read()
+for part in ("/*", '"', "'a", "\\ ", "1e", "#", " ", "# ", "#include ", "//", "/*\n*/", "'\\", '"\\\n', "..", "%:", "\\\v", "(", "int a;\n", "a", "\n"):
+    text = (part * submission.MOST_SOURCE)[:submission.MOST_SOURCE]
+    begin = time.process_time()
+    try:
+        submission.refuse("02b", "train.c", text.encode(), ours)
+    except submission.Refused:
+        pass
+    seconds = time.process_time() - begin
+    assert seconds < 1, (part, seconds)
+
+for text in ('#/**/include "x.c"', '#\finclude "x.c"', 'as\\ \nm("x");', "%:include <x.c>", '#include"x.c"', '# include <a.h> "x"', "a%:%:b", '/*"*/asm("x");',
+             '"\\"" asm', '#if 0\n"/*\n#endif\nasm("x"); //*/', '/*\n*/ # /* */ include "x.c"', '#inc\\\nlude "x.c"', '#define W "x.c"\n#include W'):
+    try:
+        submission.refuse("02b", "train.c", text.encode(), None)
+    except submission.Refused:
+        continue
+    raise AssertionError(text)
+for text in ('#include <stdio.h> // "x.c"', '#include "a/b.h" /* x */\nchar c = \'"\', *t = "/* asm */ // #";', "#pragma omp parallel\n# define X 1"):
+    submission.refuse("02b", "train.c", text.encode(), None)
+END
 }
 
 @test "wrong programs get the points that the page promises" {

@@ -18,19 +18,27 @@ sys.dont_write_bytecode = True
 TOP = Path(__file__).resolve().parents[2]
 BEFORE, OURS = "02_multi_gpu_spawn/train_a_spawn.c", "02_multi_gpu_spawn/train_b_all_reduce.c"
 LOADS = re.compile(r"\w*(bomb|memory|disk|forever|endless|huge|slow|big|kill|daemon|execv_other)\w*")  # nothing else should run beside these
-HEADERS = "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/stat.h>\n#include <unistd.h>\n"
+SKELETONS = "ring", "ring5", "sampler", "reducer", "snapshot", "reconfigure"
+MORE_HEADERS = "".join(f"#include <{name}.h>\n" for name in ("fcntl", "signal", "stdio", "stdlib", "string", "sys/mman", "sys/socket", "sys/syscall", "unistd"))
+HEADERS = "#include <signal.h>\n#include <string.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/stat.h>\n#include <unistd.h>\n"
 
 
 def program(where, code):
-    """The program before the step, with the code in it; or lab-ring's skeleton."""
-    code = code.replace("TOP", str(TOP)).replace("// NEWLINE ", "\n")
+    """[(lab, name, text)]: the program before the step, with the code in it; or skeletons of library labs."""
+    code = re.sub(r"(?<![A-Z_])TOP\b", str(TOP), code).replace("// NEWLINE ", "\n")
     if where == "ring":
         text = (TOP / "teach/lab/ring/ring.c").read_text()
-        return "ring", "ring.c", re.sub(r"^void lab_all_reduce\(.*?^}", lambda _: code, text, flags=re.M | re.S)
+        return [("ring", "ring.c", re.sub(r"^void lab_all_reduce\(.*?^}", lambda _: code, text, flags=re.M | re.S))]
+    if where in ("skeletons", "functions") or where in SKELETONS:
+        skeletons = {lab: (TOP / f"teach/lab/{lab}/{lab}.c").read_text() for lab in SKELETONS if where in ("skeletons", "functions", lab)}
+        if where == "functions":  # each that is to be written
+            skeletons = {lab: re.sub(r'die\("rung .*\);', lambda _: code, text) for lab, text in skeletons.items()}
+            code = ""
+        return [(lab, f"{lab}.c", f"{MORE_HEADERS}{text}\n{code}\n") for lab, text in skeletons.items()]
     text = (TOP / BEFORE).read_text()
     if where == "top":
-        return "02b", "train.c", text + f"\n{code}\n" if not code.startswith("#") else f"{HEADERS}{code}\n{text}"
-    return "02b", "train.c", HEADERS + re.sub(r"^(int main\(.*\)\n{)", lambda found: f"{found[1]}\n{code}\n", text, flags=re.M)
+        return [("02b", "train.c", text + f"\n{code}\n" if not code.startswith("#") else f"{HEADERS}{code}\n{text}")]
+    return [("02b", "train.c", HEADERS + re.sub(r"^(int main\(.*\)\n{)", lambda found: f"{found[1]}\n{code}\n", text, flags=re.M))]
 
 
 def write(folder, lab, name, text):
@@ -78,7 +86,7 @@ def specials():
         return folder
 
     def makefile(folder):
-        lab, name, text = program("main", "return 0;")
+        [(lab, name, text)] = program("main", "return 0;")
         write(folder, lab, name, text)
         for other in "Makefile", "GNUmakefile", "rules.mk", "config.yaml":
             write(folder, lab, other, f"all:\n\ttouch {TOP}/cheated\n$(shell touch {TOP}/cheated)\n")
@@ -90,6 +98,10 @@ def specials():
         "copy_renamed": copied(re.sub(r"\b(run_batch|evaluate|train|loader|optim)\b(?![./_])", r"my_\1", ours)),
         "copy_reformatted": copied(re.sub(r"\n\n+", "\n", ours.replace("    ", "\t"))),
         "link": linked, "link_to_folder": linked_folder, "pipe": piped, "makefile": makefile,
+        # A scanner must not begin anew at each of these.
+        "many_comments": copied("/*" * 120_000), "many_quotes": copied('"' * 250_000), "many_escapes": copied('"' + "\\" * 250_000),
+        "many_apostrophes": copied("'a" * 125_000), "many_splices": copied("\\ " * 125_000), "many_hashes": copied("#" * 250_000),
+        "many_digits": copied("1e" * 125_000), "many_spaces": copied("#" + " " * 250_000), "many_includes": copied("#include" + " " * 250_000),
         "zip_bomb": lambda folder: pack(folder, ("02b/train.c", b" " * (1 << 30), 0o100644)),
         "zip_link": lambda folder: pack(folder, ("02b/train.c", str(secret), stat.S_IFLNK | 0o777)),
         "zip_outside": lambda folder: pack(folder, ("../../../../tmp/cheated", "x", 0o100644), ("/tmp/cheated", "x", 0o100644)),
@@ -111,7 +123,7 @@ def main():
     for line in (TOP / "tests/class/cheats.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             name, where, code = line.split(maxsplit=2)
-            rows[name] = (lambda folder, where=where, code=code: (write(folder, *program(where, code)), folder)[1])
+            rows[name] = (lambda folder, where=where, code=code: ([write(folder, *file) for file in program(where, code)], folder)[1])
     rows.update(specials())
     if sys.argv[1:2] == ["--sample"]:
         sys.argv[1:] = random.Random(sys.argv[2]).sample(sorted(name for name in rows if not LOADS.match(name)), 2)
@@ -122,7 +134,9 @@ def main():
             folder = Path(place) / "handed"
             folder.mkdir()
             begin = time.monotonic()
-            done = subprocess.run(["teach/class/grade", rows[name](folder), "--labs", "02b ring", "--format", "gradescope", "--minutes", "4"],
+            handed = rows[name](folder)
+            labs = [path.parent.name for path in folder.glob("*/*.c") if path.parent.name in SKELETONS] or ["02b", "ring"]
+            done = subprocess.run(["teach/class/grade", handed, "--labs", " ".join(labs), "--format", "gradescope", "--minutes", "4"],
                                   cwd=TOP, capture_output=True, text=True, timeout=400, env={**os.environ, "LAB_SECONDS": os.environ.get("LAB_SECONDS", "30")})
             seconds = time.monotonic() - begin
         try:

@@ -1,5 +1,5 @@
 /*
- * Usage: try RUNG RANKS SEED
+ * Usage: try RUNG RANKS SEED [DESCRIPTOR]
  * The harness of lab-reconfigure: runs the learner's file over the clock and the network of
  * tests/simulation. In rungs 1 to 3 it is one rank, and a script plays the launcher and all others;
  * rung 4 is tests/simulation's own scenario. Prints the first fault as "NAME: TEXT".
@@ -14,6 +14,7 @@
 
 #include "05_fault_tolerance/reconfigure/agreement.h"
 #include "common/base/log.h"
+#include "teach/lab/reconfigure/shown.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/simulator.h"
 
@@ -407,6 +408,7 @@ static void *play(void *script)
     CHECK(store_connect(&store, "127.0.0.1", PORT, 20), "no store in the simulation");
     snprintf(store.prefix, sizeof store.prefix, PREFIX);
     (*(void (**)(void))script)();
+    *shown = true;
     __real__exit(EXIT_SUCCESS);
 }
 
@@ -424,10 +426,7 @@ static void try_script(void (*script)(void))
             end_with("crash", "%s", "");
         end_with(script == look_around ? "look_wait" : "loop", "%s", stuck);
     }
-    int ended = 0;
-    waitpid(child, &ended, 0);
-    if (ended != 0)
-        exit(EXIT_FAILURE);
+    wait_for_end(child);
 }
 
 void complain(const char *what, int64_t value)
@@ -455,6 +454,7 @@ static void try_seeds(uint64_t first)
             end_with(wrong_name != NULL ? wrong_name : "loop", "%s (seed %llu of the simulation)",
                      wrong_name != NULL ? wrong_text : stuck, (unsigned long long)number);
     }
+    *shown = true;
     __real__exit(EXIT_SUCCESS);
 }
 
@@ -462,14 +462,11 @@ static void try_all_orders(void)
 {
     const uint64_t begin = 1 + (seed - 1) * 2 * SEEDS + (uint64_t)(num_ranks - 2) * SEEDS;
     for (uint64_t first = begin; first < begin + SEEDS; first += BATCH) {
-        int ended = 0;
         fflush(stdout);
         const pid_t child = fork();
         if (child == 0)
             try_seeds(first);
-        waitpid(child, &ended, 0);
-        if (ended != 0)
-            exit(EXIT_FAILURE);
+        wait_for_end(child);
     }
 }
 
@@ -481,9 +478,10 @@ int main(int argc, char **argv)
         { suspect_directly, suspect_one, wait_sixty, wait_longer },
         { try_all_orders },
     };
-    CHECK(argc == 4, "Usage: try RUNG RANKS SEED");
+    CHECK(argc == 4 || argc == 5, "Usage: try RUNG RANKS SEED [DESCRIPTOR]");
     num_ranks = atoi(argv[2]);
     seed = strtoull(argv[3], NULL, 10);
+    shown_init();
     unsetenv(SECRET_VARIABLE);
     setrlimit(RLIMIT_CPU, &(struct rlimit){ CPU_SECONDS, CPU_SECONDS + 5 });
     signal(SIGXCPU, stop_loop);
@@ -492,5 +490,7 @@ int main(int argc, char **argv)
             try_all_orders();
         else
             try_script(*script);
+    if (argc == 5)
+        say_number(atoi(argv[4]));
     return EXIT_SUCCESS;
 }

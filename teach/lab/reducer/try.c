@@ -1,5 +1,5 @@
 /*
- * Usage: try RUNG RANKS SEED
+ * Usage: try RUNG RANKS SEED, or try serve RANK RANKS DESCRIPTOR
  * The harness of lab-reducer: backward passes on forked ranks, each of which marks the gradients in
  * an order of its own. all_reduce and its relatives are stand-ins. A message is noted, with the
  * marks before it, and its gradients are spoilt until work_wait brings the mean: so a missing wait
@@ -16,6 +16,7 @@
 
 #include "common/base/log.h"
 #include "teach/lab/ranks.h"
+#include "teach/lab/served.h"
 
 #define MOST_PARAMETERS 40
 #define MOST_MESSAGES 128
@@ -95,6 +96,13 @@ Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, Re
 {
     char text[160];
     const float *from = data;
+    if (lab_is_served) {
+        lab_tell(STARTED, (int32_t[7]){ (int32_t)(from - grads), (int32_t)count, (int32_t)op },
+                 data, count * sizeof *grads);
+        message[num_messages % MOST_MESSAGES] =
+            (Message){ (size_t)(from - grads), count, marks, false };
+        return (Work){ pg, num_messages++ };
+    }
     if (from < grads || from >= grads + numel + 1)
         wrong("memory", "a message is no slice of the gradients");
     const size_t offset = (size_t)(from - grads);
@@ -129,6 +137,12 @@ Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, Re
 
 void work_wait(Work work)
 {
+    if (lab_is_served && work.pg != NULL) {
+        const Message *told = &message[work.ticket % MOST_MESSAGES];
+        lab_tell(WAITING, (int32_t[7]){ (int32_t)work.ticket }, NULL, 0);
+        lab_hear(ARRIVED, grads + told->offset, told->count * sizeof *grads);
+        return;
+    }
     const bool mean = work.ticket >= 0;
     const long number = mean ? work.ticket : -1 - work.ticket;
     if (work.pg == NULL)
@@ -419,8 +433,50 @@ static void try_rung(ProcessGroup *pg, void *context)
     try_sync(&(Case){ "sync", 30, 60, 0.001, NULL, -1 });
 }
 
+/* A backward pass with gradients that the judge has drawn. The words are the number of parameters,
+ * their elements, the cap in KiB, the number of marks, whether to synchronise and to set uses; the
+ * data are sizes, uses, marks, and gradients. The reducer is that of the first pass. */
+static void answer(ProcessGroup *pg, const Order *order, void *data)
+{
+    static Reducer reducer;
+    static Args args;
+    static int used[MOST_PARAMETERS];
+    const int n = order->word[0], num_marks = order->word[3];
+    const int32_t *sizes = data, *uses = sizes + n, *mark = uses + n;
+    const float *drawn = (const float *)(mark + num_marks);
+    group = pg;
+    if (numel == 0) { // the first pass
+        numel = (size_t)order->word[1], num_messages = 0;
+        for (size_t i = 0, offset = 0; i < (size_t)n; offset += parameter[i].numel, i++) {
+            snprintf(names[i], sizeof names[i], "layer%zu.weight", i);
+            parameter[i] =
+                (Tensor){ .name = names[i], .offset = offset, .numel = (size_t)sizes[i] };
+        }
+        grads = calloc(numel, sizeof *grads);
+        args.bucket_cap_mb = order->word[2] / 1024.0;
+        reducer_init(&reducer, &args, pg, grads, parameter, n);
+        if (order->word[5])
+            reducer_set_uses(&reducer, uses);
+    }
+    reducer_set_sync(&reducer, order->word[4]);
+    memset(used, 0, sizeof used);
+    memset(grads, 0, numel * sizeof *grads);
+    num_messages = 0;
+    for (int k = 0; k < num_marks; k++) {
+        const Tensor *p = &parameter[mark[k]];
+        if (++used[mark[k]] == uses[mark[k]])
+            memcpy(grads + p->offset, drawn + p->offset, p->numel * sizeof *grads);
+        lab_tell(MARKED, (int32_t[7]){ mark[k] }, NULL, 0);
+        reducer_mark_ready(&reducer, mark[k]);
+    }
+    reducer_finalize(&reducer);
+    lab_tell(RESULT, NULL, grads, numel * sizeof *grads);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 5)
+        lab_serve(argv, answer);
     CHECK(argc == 4, "usage: try RUNG RANKS SEED");
     rung = atoi(argv[1]);
     seed = strtoull(argv[3], NULL, 10);

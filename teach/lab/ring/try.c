@@ -1,5 +1,5 @@
 /*
- * Usage: try RUNG RANKS SEED
+ * Usage: try RUNG RANKS SEED, or try serve RANK RANKS DESCRIPTOR
  * The harness of lab-ring: calls the learner's functions on forked ranks, from easy to hard, and
  * prints the first fault as "NAME: TEXT". Numbers are small integers times RANKS, so that each
  * order of adding gives the same bits in every type.
@@ -12,6 +12,7 @@
 
 #include "common/comm/reduce_ops.c" // with the sanitizers that this file has
 #include "teach/lab/ranks.h"
+#include "teach/lab/served.h"
 
 typedef enum { BROADCAST_, ALL_REDUCE_, REDUCE_SCATTER_, ALL_GATHER_ } What;
 static const char *const names[] = { "lab_broadcast", "lab_all_reduce", "lab_reduce_scatter",
@@ -196,6 +197,25 @@ static void check_costs(const Call *call, const ProcessGroup *pg)
               lab_count.peak, 2 * part);
 }
 
+static void call_learner(ProcessGroup *pg, const Call *call, void *whole, void *share)
+{
+    const size_t count = call->count;
+    switch (call->what) {
+    case BROADCAST_:
+        lab_broadcast(pg, whole, count, call->type, call->root);
+        break;
+    case ALL_REDUCE_:
+        lab_all_reduce(pg, whole, count, call->type, call->op);
+        break;
+    case REDUCE_SCATTER_:
+        lab_reduce_scatter(pg, whole, share, count, call->type, call->op);
+        break;
+    case ALL_GATHER_:
+        lab_all_gather(pg, share, whole, count, call->type);
+        break;
+    }
+}
+
 /* One call on this rank, and what comes of it. */
 static void try_call(ProcessGroup *pg, const Call *call)
 {
@@ -213,20 +233,7 @@ static void try_call(ProcessGroup *pg, const Call *call)
         put(share, call->type, i, number(pg->rank, i, n, call->type));
 
     lab_reset();
-    switch (call->what) {
-    case BROADCAST_:
-        lab_broadcast(pg, whole, count, call->type, call->root);
-        break;
-    case ALL_REDUCE_:
-        lab_all_reduce(pg, whole, count, call->type, call->op);
-        break;
-    case REDUCE_SCATTER_:
-        lab_reduce_scatter(pg, whole, share, count, call->type, call->op);
-        break;
-    case ALL_GATHER_:
-        lab_all_gather(pg, share, whole, count, call->type);
-        break;
-    }
+    call_learner(pg, call, whole, share);
     const LabCount counted = lab_count;
     lab_barrier();
     lab_count = counted;
@@ -333,8 +340,30 @@ static void try_rung(ProcessGroup *pg, void *shared)
     }
 }
 
+/* A call with numbers that the judge has drawn: the words are what, count, type, op and root. */
+static void answer(ProcessGroup *pg, const Order *order, void *data)
+{
+    const Call call = { .what = (What)order->word[0],
+                        .count = (size_t)order->word[1],
+                        .type = (DType)order->word[2],
+                        .op = (ReduceOp)order->word[3],
+                        .root = order->word[4],
+                        .stage = "" };
+    const bool scatters = call.what == REDUCE_SCATTER_, gathers = call.what == ALL_GATHER_;
+    const size_t all = call.count * (size_t)(scatters || gathers ? pg->world_size : 1);
+    const size_t out = scatters ? call.count : all, size = dtype_size(call.type);
+    char *whole = array_of(all, call.type), *share = array_of(call.count, call.type);
+    memcpy(gathers ? share : whole, data, order->bytes);
+    call_learner(pg, &call, whole, share);
+    lab_tell(RESULT, NULL, scatters ? share : whole, out * size);
+    free(share);
+    free(whole);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 5)
+        lab_serve(argv, answer);
     CHECK(argc == 4, "usage: try RUNG RANKS SEED");
     rung = atoi(argv[1]);
     seed = strtoull(argv[3], NULL, 10);

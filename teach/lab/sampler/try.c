@@ -1,5 +1,5 @@
 /*
- * Usage: try RUNG RANKS SEED
+ * Usage: try RUNG RANKS SEED, or try serve RANK RANKS DESCRIPTOR
  * The harness of lab-sampler: each rank compares the learner's rows with those of our sampler,
  * which has PyTorch's (tests/common/data/test_sampler.c), and prints the first fault as "NAME:
  * TEXT".
@@ -11,6 +11,7 @@
 #include "common/base/rng.c" // with the sanitizers that this file has
 #include "common/data/sampler.h"
 #include "teach/lab/ranks.h"
+#include "teach/lab/served.h"
 
 // Ours, under other names.
 #define distributed_sampler_init our_distributed_init
@@ -311,8 +312,44 @@ static void try_rung(ProcessGroup *pg, void *context)
         try_resume(pg, &(Case){ sizes[i] % 60, i % 3 > 0, i % 3 == 2, i });
 }
 
+/* A sampler with numbers that the judge has drawn. The words are rows, shuffle, drop_last, seed,
+ * sequential; the data are pairs: 0 EPOCH, 1 POSITION (seek), 2 MOST (next), 3 MULTIPLE (pad).
+ * Tells the size, and of each next the count and the rows. */
+static void answer(ProcessGroup *pg, const Order *order, void *data)
+{
+    static int64_t told[1 << 16];
+    const int32_t *word = order->word, *pair = data;
+    Sampler sampler;
+    size_t count = 1, index[1 << 12];
+    if (word[4])
+        sequential_sampler_init(&sampler, (size_t)word[0], pg->rank, pg->world_size);
+    else
+        distributed_sampler_init(&sampler, (size_t)word[0], pg->rank, pg->world_size, word[1],
+                                 word[2], (uint64_t)word[3]);
+    for (size_t i = 0; i + 1 < order->bytes / sizeof *pair; i += 2) {
+        if (pair[i] == 0)
+            sampler_set_epoch(&sampler, pair[i + 1]);
+        if (pair[i] == 1)
+            sampler_seek(&sampler, (size_t)pair[i + 1]);
+        if (pair[i] == 3)
+            sampler_pad(&sampler, pair[i + 1]);
+        if (pair[i] != 2)
+            continue;
+        const size_t got = sampler_next(&sampler, index, (size_t)pair[i + 1]);
+        CHECK(got <= (size_t)pair[i + 1] && count + got < 1 << 16, "too many rows");
+        told[count++] = (int64_t)got;
+        for (size_t k = 0; k < got; k++)
+            told[count++] = (int64_t)index[k];
+    }
+    told[0] = (int64_t)sampler.size;
+    sampler_free(&sampler);
+    lab_tell(RESULT, NULL, told, count * sizeof *told);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 5)
+        lab_serve(argv, answer);
     CHECK(argc == 4, "usage: try RUNG RANKS SEED");
     rung = atoi(argv[1]);
     seed = strtoull(argv[3], NULL, 10);

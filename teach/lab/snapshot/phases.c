@@ -304,6 +304,7 @@ static void play(ProcessGroup *pg, void *context)
         if (pg->rank == 0)
             disk_delay_threads(100000); // what is not waited for is not done at the exit
         snapshots_stop(&run.snapshots);
+        lab_done();
         _exit(EXIT_SUCCESS); // with all threads
     }
     if (phase->delays) {
@@ -330,6 +331,54 @@ static void play_due(ProcessGroup *pg, void *context)
         if (s < MOST_STEPS)
             run_batch(&run);
     }
+}
+
+/* Of a rank that the judge serves. The first word is what to do:
+ *   0  begins a run: whether it resumes, every, keep, seed; the data are the base of its folders
+ *   1  takes a step, after which the state is what the judge has drawn; bytes that a file may have
+ *   2  stops after the step that was the last
+ * It tells the step, the epoch and the state. */
+void answer_run(ProcessGroup *pg, const Order *order, void *data)
+{
+    static Run run;
+    const int32_t *word = order->word;
+    Model *model = &run.model;
+    if (word[0] == 0) {
+        snprintf(base, sizeof base, "%s", (const char *)data);
+        setting = (RunSetting){ "adam", (uint64_t)word[4], word[2], word[3], ROWS, BATCH };
+        disk_wait_for_threads();
+        run_init(&run, pg, "run");
+        if (word[1])
+            snapshots_resume(&run.snapshots);
+        else
+            broadcast(pg, model->params, model->numel, FLOAT32, 0);
+        sampler_set_epoch(&run.sampler, run.sampler.epoch);
+    } else if (word[0] == 1) {
+        run_batch(&run);
+        const size_t bytes = model->numel * sizeof(float);
+        CHECK(order->bytes == bytes * 3, "the judge draws another model");
+        memcpy(model->params, data, bytes);
+        for (int i = 0; i < 2; i++)
+            memcpy(run.optim.state[i], (const char *)data + (size_t)(i + 1) * bytes, bytes);
+        if (word[1] > 0 && pg->rank == 0) {
+            struct rlimit limit;
+            getrlimit(RLIMIT_FSIZE, &limit);
+            limit.rlim_cur = (rlim_t)word[1];
+            setrlimit(RLIMIT_FSIZE, &limit);
+            signal(SIGXFSZ, SIG_IGN);
+        }
+        snapshots_step(&run.snapshots);
+        disk_wait_for_threads();
+    } else {
+        snapshots_stop(&run.snapshots);
+    }
+    float told[3][MOST_NUMEL];
+    const size_t numel = model->numel;
+    float *next = told[0];
+    for (int i = 0; i < 3; i++, next += numel)
+        memcpy(next, i == 0 ? model->params : run.optim.state[i - 1], numel * sizeof(float));
+    lab_tell(RESULT, (int32_t[7]){ (int32_t)model->step, run.sampler.epoch }, told,
+             3 * numel * sizeof(float));
 }
 
 void make_due(void)

@@ -10,6 +10,7 @@
 #include <limits.h>
 
 #include "teach/lab/ranks.h"
+#include "teach/lab/served.h"
 #include "teach/lab/snapshot/disk.h"
 
 #define MOST_STEPS 40
@@ -65,5 +66,7 @@ void play_all(const char *stage, Phase phase);
 /* Sets the run's setting and makes its states, or those of `setting` as it is. */
 void begin(const char *optimizer, int every, int keep);
 void make_due(void);
+
+void answer_run(ProcessGroup *pg, const Order *order, void *data); // for lab_serve
 
 #endif

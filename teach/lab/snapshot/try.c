@@ -1,5 +1,5 @@
 /*
- * Usage: try RUNG RANKS SEED
+ * Usage: try RUNG RANKS SEED, or try serve RANK RANKS DESCRIPTOR
  * The harness of lab-snapshot: runs that are killed, whose files are damaged, whose disk is full or
  * loses its power. The next start must resume from the newest snapshot that was complete.
  */
@@ -345,6 +345,8 @@ static void try_power(void)
 
 int main(int argc, char **argv)
 {
+    if (argc == 5)
+        lab_serve(argv, answer_run);
     CHECK(argc == 4, "Usage: try RUNG RANKS SEED");
     rung = atoi(argv[1]);
     num_ranks = atoi(argv[2]);
