@@ -17,6 +17,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
+#include "common/base/signals.h"
 
 #define LOCK_FILE ".lock"
 #define SECONDS_HERE 10.0 // for a process of this machine to end

@@ -4,9 +4,7 @@
 
 #include <fcntl.h>
 #include <jansson.h>
-#include <math.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +14,6 @@
 
 #include "common/base/host.h"
 
-#define STOPPED_SECONDS 1.0 // without a look: far longer than a busy machine lets a process wait
 #define LINE_MAX_BYTES 4096 // PIPE_BUF on Linux: writes of up to this size to a pipe are atomic
 
 static char prefix[64];
@@ -196,49 +193,9 @@ void streams_exit(void)
     exit(EXIT_SUCCESS);
 }
 
-static double seconds_of(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 double seconds_now(void)
 {
-    return seconds_of(CLOCK_MONOTONIC);
-}
-
-static _Atomic double looked_at, absent; // the latest look; seconds in which nobody looked
-
-/* Reads the time under the mutex: if the process is stopped here, the next look notices it. */
-double seconds_awake(void)
-{
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&mutex);
-    const double now = seconds_now(), gap = now - looked_at;
-    if (gap > STOPPED_SECONDS && looked_at > 0)
-        absent = absent + gap - AWAKE_LOOK_SECONDS; // += needs libatomic
-    looked_at = now; // after absent, for the function below
-    const double awake = now - absent;
-    pthread_mutex_unlock(&mutex);
-    return awake;
-}
-
-/* Reads the time last, for the same reason. */
-double seconds_awake_at_tick(void)
-{
-    const double latest = looked_at, away = absent, now = seconds_of(CLOCK_MONOTONIC_COARSE);
-    return now < latest + STOPPED_SECONDS / 2 ? now - away : seconds_awake();
-}
-
-int poll_awake(struct pollfd *polled, unsigned long count, double seconds)
-{
-    const double end = seconds_awake() + seconds;
-    for (;;) {
-        const double left = end - seconds_awake(), look = fmin(fmax(left, 0), AWAKE_LOOK_SECONDS);
-        const struct timespec time = { .tv_nsec = (long)(1e9 * look) };
-        const int ready = ppoll(polled, count, &time, NULL);
-        if (ready != 0 || left <= 0)
-            return ready;
-    }
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }

@@ -85,16 +85,6 @@ noreturn void streams_exit(void);
 
 double seconds_now(void); // on a monotonic clock; its zero is arbitrary
 
-/* The clock of all deadlines. It stands still while this process does not run: if a whole job is
- * stopped and continued, or its machine is suspended, no timeout runs out meanwhile. To tell that,
- * it must be read often: a time of more than a second without a look counts as a moment. So a wait
- * sleeps in poll_awake, which is poll with seconds (INFINITY: without an end) and looks. */
-double seconds_awake(void);
-double seconds_awake_at_tick(void); // as of the last 10 ms: much faster to read
-struct pollfd;
-int poll_awake(struct pollfd *polled, unsigned long count, double seconds);
-#define AWAKE_LOOK_SECONDS 0.2 // between two looks of a wait that sleeps elsewhere
-
 /* A progress bar on the last line of standard error, which extras/watch draws. Around a line, erase
  * removes the bar, even one that another rank has drawn on the terminal, and redraw draws our own
  * below the line; other threads' lines and bars wait in between. finish removes it for good. */
