@@ -199,12 +199,15 @@ static void test_stopped_waits(void **state)
         if (child[i] == 0)
             wait_and_tell(waits[i], ready[1], told[i][1]);
         assert_int_equal(read(ready[0], &byte, 1), 1);
-        kill(child[i], SIGSTOP);
     }
+    usleep(300 * 1000); // now they wait; a child that does not has not seen its stop, and passes
+    for (size_t i = 0; i < LENGTH(waits); i++)
+        kill(child[i], SIGSTOP);
     usleep((useconds_t)(1e6 * STOP_SECONDS));
+    for (size_t i = 0; i < LENGTH(waits); i++)
+        kill(child[i], SIGCONT);
     for (size_t i = 0; i < LENGTH(waits); i++) {
         double seconds = 0;
-        kill(child[i], SIGCONT);
         assert_int_equal(read(told[i][0], &seconds, sizeof seconds), sizeof seconds);
         assert_true(seconds > WAIT_SECONDS + STOP_SECONDS - 0.5);
         waitpid(child[i], NULL, 0);
