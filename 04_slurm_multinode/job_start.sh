@@ -18,11 +18,14 @@ fi
 # extras/secret. A path of your own, or an empty one, is kept.
 if [ -z "${DDP_SECRET_FILE+set}" ] && [ "${LAUNCHER:-}" != torchrun ] && grep -q 'ddp secret' "${here:-04_slurm_multinode}/train"; then
     job=${SLURM_JOB_ID:-${PBS_JOBID:-$$}}
-    DDP_SECRET_FILE=$HOME/.ddp_secret_${job%%.*} && export DDP_SECRET_FILE
+    DDP_SECRET_FILE=${HOME:-}/.ddp_secret_${job%%.*} && export DDP_SECRET_FILE
     trap 'rm -f "$DDP_SECRET_FILE"' EXIT
     trap 'exit 143' TERM
-    rm -f "$DDP_SECRET_FILE"
-    (umask 077 && head -c 32 /dev/urandom >"$DDP_SECRET_FILE")
+    { rm -f "$DDP_SECRET_FILE" && (umask 077 && head -c 32 /dev/urandom >"$DDP_SECRET_FILE"); } 2>/dev/null || {
+        echo "$0: cannot write the job's secret to $DDP_SECRET_FILE (is HOME read-only or full here?): set HOME to a folder that" \
+            "all nodes see, or DDP_SECRET_FILE to a file of yours there" >&2
+        exit 1
+    }
 fi
 
 # Each task of a job array (--array) is a job of its own, with a folder of its own inside the checkpoint folder.

@@ -107,17 +107,17 @@ static void fill_seats(Workers *workers, const Group *group, const Agents *agent
 static void end_ranks(Workers *workers, const Group *group, const Agents *agents, Logs *logs,
                       Seats *seats, int signal)
 {
-    const double begun = seconds_now(), patience = group->flags->shutdown_timeout;
+    const double begun = seconds_awake(), patience = group->flags->shutdown_timeout;
     double next = begun; // new ranks have not got it yet
     fill_seats(workers, group, agents, logs, seats); // all may have been killed at this moment
     while (seats->on && (workers->num_running > 0 || seats->fills) &&
-           seconds_now() < begun + patience) {
+           seconds_awake() < begun + patience) {
         const int request = signal == SIGINT ? SIGTERM : signal;
-        for (int i = 0; seconds_now() >= next && i < workers->num_workers; i++)
+        for (int i = 0; seconds_awake() >= next && i < workers->num_workers; i++)
             if (workers->worker[i].running && process_catches(workers->worker[i].pid, request))
                 kill(workers->worker[i].pid, request);
-        next = seconds_now() >= next ? next + 1 : next;
-        if (workers_wait(workers, 0.1) == SIGINT && seconds_now() > begun + DOUBLE_SECONDS)
+        next = seconds_awake() >= next ? next + 1 : next;
+        if (workers_wait(workers, 0.1) == SIGINT && seconds_awake() > begun + DOUBLE_SECONDS)
             break; // Ctrl-C again
         fill_seats(workers, group, agents, logs, seats);
     }

@@ -35,7 +35,12 @@ needs() {
 make_secret() {
     [ -z "${DDP_SECRET_FILE+set}" ] || return 0
     grep -q 'ddp secret' "$train" || return 0 # built without extras/secret: it can use none
-    file=$(mktemp) && head -c 32 /dev/urandom >"$file" && exec 9<"$file" && rm "$file"
+    { file=$(mktemp) && head -c 32 /dev/urandom >"$file"; } 2>/dev/null || {
+        rm -f "${file:-}"
+        echo "$0: cannot write the job's secret into ${TMPDIR:-/tmp}: set TMPDIR to a folder with room, or DDP_SECRET_FILE to a file of yours" >&2
+        exit 1
+    }
+    exec 9<"$file" && rm "$file"
     export DDP_SECRET_FILE="/proc/$$/fd/9"
 }
 # What a launcher around this script has set: mpirun would pass it on to the ranks.

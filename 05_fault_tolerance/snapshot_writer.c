@@ -72,8 +72,9 @@ void snapshot_writer_start(SnapshotWriter *writer, const char *name)
  * being written. */
 static bool wait_for_thread(SnapshotWriter *writer, double seconds)
 {
+    const double end = seconds_awake() + seconds - (seconds_now() - writer->since);
     while (writer->running && pthread_tryjoin_np(writer->thread, NULL) == EBUSY) {
-        if (seconds_now() - writer->since >= seconds)
+        if (seconds_awake() >= end)
             return false;
         process_group_keep_alive(writer->pg);
         poll(NULL, 0, POLL_MS);

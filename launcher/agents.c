@@ -160,7 +160,7 @@ void agents_done(Agents *agents, bool stopped)
 {
     if (agents->done_since > 0)
         return;
-    agents->done_since = seconds_now();
+    agents->done_since = seconds_awake();
     if (agents->flags->max_nodes == 1)
         agents->verdict = stopped ? VERDICT_STOPPED : VERDICT_DONE;
     const bool any_stopped = store_add(&agents->store, KEY_NUM_STOPPED, stopped) > 0;
@@ -194,7 +194,7 @@ Verdict agents_verdict(Agents *agents)
 {
     if (agents->verdict != VERDICT_NONE || agents->flags->max_nodes == 1)
         return agents->verdict;
-    const double waited = agents->done_since > 0 ? seconds_now() - agents->done_since : 0;
+    const double waited = agents->done_since > 0 ? seconds_awake() - agents->done_since : 0;
     agents->store.failed |= agents->heartbeat_over && agents->heartbeat_store.failed;
     Failure failure;
     if (agents->store.failed) {
@@ -228,13 +228,13 @@ static bool read_failure(Store *store, const char *key, Failure *failure)
 /* Takes the first of all nodes' failures, or the root cause already chosen. */
 static void gather_failures(Store *store, int num_nodes, Failure *root)
 {
-    const double end = seconds_now() + GATHER_SECONDS;
+    const double end = seconds_awake() + GATHER_SECONDS;
     Failure failure;
-    for (int i = 0; i < num_nodes && seconds_now() < end; i++)
+    for (int i = 0; i < num_nodes && seconds_awake() < end; i++)
         if (read_failure(store, node_key(KEY_FAILURE, i).text, &failure) &&
             failure_is_earlier(&failure, root))
             *root = failure;
-    for (int i = 1; i < num_nodes && seconds_now() < end; i++)
+    for (int i = 1; i < num_nodes && seconds_awake() < end; i++)
         if (is_lost(store, i))
             failure_of_launcher(root, i, EXIT_FAILURE, "node %d " LOST_HUNG_UP, i);
     if (root->status == 0)
@@ -262,13 +262,13 @@ const Failure *agents_root_cause(Agents *agents)
 /* Node 0 keeps serving until the others have left. The count of one that has not even come is 0. */
 static void wait_for_peers_to_leave(Agents *agents, double seconds)
 {
-    const double begun = seconds_now();
+    const double begun = seconds_awake();
     int64_t count = 0;
     if (agents->has_torchrun_nodes) // they leave without notice
         poll(NULL, 0, SETTLE_MS);
     for (int i = 1; i < agents->flags->max_nodes; i++)
         while (read_heartbeat(&agents->store, i, &count) && !is_lost(&agents->store, i) &&
-               seconds_now() < begun + (count == 0 ? agents->store.timeout : seconds))
+               seconds_awake() < begun + (count == 0 ? agents->store.timeout : seconds))
             poll(NULL, 0, POLL_MS);
 }
 
@@ -288,7 +288,7 @@ void agents_leave(Agents *agents)
              !(agents->host_is_torchrun && agents->verdict == VERDICT_FAILED))
         // Until node 0 disconnects: the next job must not find this one's store. Only a torchrun
         // there does not know of the failure, and may wait for minutes.
-        poll(&(struct pollfd){ .fd = agents->store.fd, .events = POLLIN }, 1, (int)(1e3 * seconds));
+        poll_awake(&(struct pollfd){ .fd = agents->store.fd, .events = POLLIN }, 1, seconds);
 
     store_free(&agents->store);
     if (agents->server != NULL)

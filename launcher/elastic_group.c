@@ -66,11 +66,11 @@ static void connect_endpoint(Group *group)
 {
     const Flags *flags = group->flags;
     const char *host = group->host;
-    const double deadline = seconds_now() + flags->join_timeout;
+    const double deadline = seconds_awake() + flags->join_timeout;
     bool connected = false;
     for (bool logged = false;; logged = true) {
         serve_endpoint(group); // the process that had the port may have ended
-        const double left = fmax(0, deadline - seconds_now());
+        const double left = fmax(0, deadline - seconds_awake());
         connected = store_connect(&group->store, host, group->port, fmin(PATIENCE, left));
         if (connected || errno == EPROTO || errno == ENOMSG || left <= PATIENCE)
             break;
@@ -205,8 +205,8 @@ static void announce_end(Group *group, int status, const char *reason)
     update_waiting(group);
     for (int i = 0; i < group->num_waiting; i++)
         assign(group, &group->waiting[i], &end);
-    const double deadline = seconds_now() + FAREWELL_SECONDS;
-    while (group->num_waiting > 0 && seconds_now() < deadline) {
+    const double deadline = seconds_awake() + FAREWELL_SECONDS;
+    while (group->num_waiting > 0 && seconds_awake() < deadline) {
         poll(NULL, 0, POLL_MS);
         update_waiting(group);
     }
@@ -228,11 +228,11 @@ static noreturn void give_up(Group *group)
 static int wait_for_nodes(Group *group)
 {
     const Flags *flags = group->flags;
-    const double begun = seconds_now();
+    const double begun = seconds_awake();
     double last_call = INFINITY;
     for (bool logged = false;; poll(NULL, 0, POLL_MS)) {
         update_waiting(group);
-        const double now = seconds_now();
+        const double now = seconds_awake();
         const int num_nodes = 1 + group->num_waiting;
         if (num_nodes >= group->max_nodes)
             return group->max_nodes;
@@ -321,11 +321,11 @@ static size_t ask_for_assignment(Group *group, char *text, size_t bytes)
         group->is_queued = true;
     }
     const Key key = node_key(KEY_ASSIGNMENT, group->number);
-    for (const double begun = seconds_now(); !store_check(store, key.text);) {
+    for (const double begun = seconds_awake(); !store_check(store, key.text);) {
         // The store sends nothing unasked: if there is something to read, it has closed.
         store->failed |=
             poll(&(struct pollfd){ .fd = store->fd, .events = POLLIN }, 1, POLL_MS) > 0;
-        if (store->failed || seconds_now() > begun + PATIENCE)
+        if (store->failed || seconds_awake() > begun + PATIENCE)
             return 0;
     }
     const size_t length = store_get(store, key.text, text, bytes);
@@ -340,7 +340,7 @@ static void reconnect(Group *group, double deadline)
     bool connected = false;
     store_free(&group->store);
     for (bool logged = false; !connected; logged = true) {
-        const double left = deadline - seconds_now();
+        const double left = deadline - seconds_awake();
         const double seconds = fmin(logged ? PATIENCE : RECONNECT_SECONDS, left);
         connected = left > 0 && store_connect(&group->store, host, group->port, seconds);
         if (!connected && (left <= PATIENCE || errno == ECONNREFUSED || errno == EPROTO))
@@ -359,7 +359,7 @@ static Assignment wait_for_assignment(Group *group)
 {
     char text[1024];
     size_t length = 0;
-    double heard = seconds_now(); // when node 0 last answered
+    double heard = seconds_awake(); // when node 0 last answered
     group->is_queued = false;
     for (bool logged = false; length == 0;) {
         length = ask_for_assignment(group, text, sizeof text);
@@ -367,7 +367,7 @@ static Assignment wait_for_assignment(Group *group)
             reconnect(group, heard + group->flags->join_timeout);
             continue;
         }
-        heard = seconds_now();
+        heard = seconds_awake();
         if (length == 0 && !logged)
             log_info("waits at %s:%d to be let in", group->host, group->port);
         logged = true;
@@ -414,9 +414,9 @@ static void meet_again(Group *group)
     Flags *flags = group->flags;
     const Key key = node_key(KEY_ATTEMPT, group->restart_count);
     flags->join_timeout = fmin(flags->join_timeout, REJOIN_SECONDS + flags->shutdown_timeout);
-    const double deadline = seconds_now() + flags->join_timeout;
+    const double deadline = seconds_awake() + flags->join_timeout;
     bool met = false;
-    while (!met && seconds_now() < deadline) {
+    while (!met && seconds_awake() < deadline) {
         Store store;
         if (job_store_connect(&store, flags, PATIENCE)) {
             store.may_fail = true;

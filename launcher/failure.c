@@ -60,7 +60,7 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
 {
     const Flags *flags = logs->flags;
     char path[PATH_MAX];
-    start(failure, flags->node_rank, worker->status, seconds_now() - worker->ended);
+    start(failure, flags->node_rank, worker->status, seconds_awake() - worker->ended);
     gethostname(failure->host, sizeof failure->host - 1);
     text_disarm(failure->host, "");
     failure->rank = rank;

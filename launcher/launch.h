@@ -107,7 +107,7 @@ typedef struct {
     bool was_signalled; // by us, before it ended
     int status; // as in a shell: exit status, or 128 + signal
     int signal; // that killed it, or 0
-    double ended; // on the clock of seconds_now()
+    double ended; // on the clock of seconds_awake()
 } Worker;
 
 typedef struct {

@@ -111,7 +111,7 @@ static void wait_for(Store *store, const Flags *flags, const char *key, const ch
 {
     const char *host = flags->master_addr;
     const int port = flags->master_port;
-    const double left = fmax(deadline - seconds_now(), 0);
+    const double left = fmax(deadline - seconds_awake(), 0);
     if (key != NULL ? store_try_wait(store, key, fmin(left, PATIENCE))
                     : job_store_connect(store, flags, fmin(left, PATIENCE)))
         return;
@@ -120,7 +120,7 @@ static void wait_for(Store *store, const Flags *flags, const char *key, const ch
     if (key != NULL || errno != EPROTO) {
         log_info("node %d of %d waits at %s:%d for %s", flags->node_rank, flags->max_nodes, host,
                  port, whom);
-        const double more = fmax(deadline - seconds_now(), 0);
+        const double more = fmax(deadline - seconds_awake(), 0);
         if (key != NULL ? store_try_wait(store, key, more) : job_store_connect(store, flags, more))
             return;
     }
@@ -214,7 +214,7 @@ static Ranks read_ranks(Store *store, const Flags *flags)
 
 Ranks rendezvous(Store *store, const Flags *flags)
 {
-    const double deadline = seconds_now() + flags->join_timeout;
+    const double deadline = seconds_awake() + flags->join_timeout;
     wait_for(store, flags, NULL, "node 0", deadline);
     if (flags->node_rank == 0 && flags->max_nodes > 1 && !store->has_secret)
         secret_report_none(flags->master_addr, flags->master_port);

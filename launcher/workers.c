@@ -232,7 +232,7 @@ bool workers_start(Workers *workers, int local_rank, char **command)
     else
         *worker = (Worker){ .error = error,
                             .status = error == ENOENT ? 127 : 126,
-                            .ended = seconds_now() };
+                            .ended = seconds_awake() };
     workers->num_running += worker->running;
     return worker->running;
 }
@@ -254,7 +254,7 @@ static bool reap(Workers *workers)
             worker->running = false;
             worker->signal = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
             worker->status = worker->signal != 0 ? 128 + worker->signal : WEXITSTATUS(wait_status);
-            worker->ended = seconds_now();
+            worker->ended = seconds_awake();
             workers->num_running--;
         }
         any_left |= worker->has_group;
@@ -264,9 +264,15 @@ static bool reap(Workers *workers)
 
 int workers_wait(Workers *workers, double seconds)
 {
-    const struct timespec timeout = { .tv_sec = (time_t)seconds,
-                                      .tv_nsec = (long)(1e9 * fmod(seconds, 1)) };
-    const int signal = sigtimedwait(&workers->signals, NULL, &timeout);
+    int signal;
+    double left, look; // often enough for seconds_awake
+    const double end = seconds_awake() + seconds;
+    do {
+        left = fmax(end - seconds_awake(), 0);
+        look = fmin(left, AWAKE_LOOK_SECONDS);
+        signal = sigtimedwait(&workers->signals, NULL,
+                              &(struct timespec){ .tv_nsec = (long)(1e9 * look) });
+    } while (signal < 0 && errno == EAGAIN && left > look);
     reap(workers);
     if (signal <= 0 || signal == SIGCHLD)
         return 0;
@@ -295,7 +301,7 @@ const Worker *workers_failed(const Workers *workers, double patience)
     }
     if (failed != NULL || stopped == NULL || workers_all_ended_with(workers, EXIT_STOPPED))
         return failed;
-    const bool is_alone = workers->num_running == 0 || seconds_now() > stopped->ended + patience;
+    const bool is_alone = workers->num_running == 0 || seconds_awake() > stopped->ended + patience;
     return is_alone ? stopped : NULL;
 }
 
@@ -318,19 +324,19 @@ void workers_end(Workers *workers, int signal, double seconds)
         signal = SIGTERM;
     reap(workers);
     send_signal(workers, signal);
-    const double begun = seconds_now();
+    const double begun = seconds_awake();
     double deadline = begun + seconds;
     while (reap(workers)) {
-        const int request = workers_wait(workers, fmax(deadline - seconds_now(), 0));
-        const bool is_impatient = request == SIGINT && seconds_now() > begun + DOUBLE_SECONDS;
-        if (signal == SIGKILL && seconds_now() > deadline) {
+        const int request = workers_wait(workers, fmax(deadline - seconds_awake(), 0));
+        const bool is_impatient = request == SIGINT && seconds_awake() > begun + DOUBLE_SECONDS;
+        if (signal == SIGKILL && seconds_awake() > deadline) {
             log_warning("some processes outlive SIGKILL: is a device or file system stuck?");
             return;
         }
-        if (signal != SIGKILL && (is_impatient || seconds_now() > deadline)) {
+        if (signal != SIGKILL && (is_impatient || seconds_awake() > deadline)) {
             signal = SIGKILL;
             send_signal(workers, signal);
-            deadline = seconds_now() + KILL_SECONDS;
+            deadline = seconds_awake() + KILL_SECONDS;
         }
     }
 }

@@ -20,6 +20,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/log.h"
+#include "common/base/signals.h"
 
 #define LOCK_FILE ".lock"
 #define SECONDS_HERE 10.0 // for a process of this machine to end
@@ -78,14 +79,14 @@ static bool is_here(const Holder holder, const Holder ours)
 static void wait_for_holder(int fd, const char *dir, const Holder ours)
 {
     Holder holder;
-    const double begun = seconds_now();
+    const double begun = seconds_awake();
     for (int tries = 1; flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; tries++) {
         read_holder(fd, holder);
         const double patience = is_here(holder, ours) ? SECONDS_HERE : SECONDS_ELSEWHERE;
         if (tries == 2)
             log_info("%s is in use by %s: waits %g s at most, in case it is just ending", dir,
                      holder, patience);
-        if (seconds_now() > begun + patience)
+        if (seconds_awake() > begun + patience)
             usage_error("%s saves its snapshots in %s: wait for its end, or name another folder "
                         "with --checkpoint-dir",
                         holder, dir);

@@ -91,7 +91,7 @@ int agreement_next(Agreement *a)
 {
     char record[RECORD_BYTES], end[TEXT_BYTES];
     int64_t left = -1; // as this rank's seat says; -1: not yet
-    double since = seconds_now();
+    double since = seconds_awake();
     for (int rank = 0;;) {
         agreement_look(a->store, "generation", record, sizeof record);
         const int64_t newest = strtoll(record, NULL, 10); // 0: there is none yet
@@ -105,13 +105,13 @@ int agreement_next(Agreement *a)
             return EXIT_FAILURE;
         const Seat seat = look_at_seat(a, rank);
         if (seat.left == left) {
-            since = seconds_now();
+            since = seconds_awake();
             if (++rank == a->world_size)
                 propose(a, left, record);
             rank %= a->world_size; // one may have been replaced meanwhile
             continue;
         }
-        if (seconds_now() > since + fmax(a->timeout, seat.left < 0 ? NEW_SECONDS : 0))
+        if (seconds_awake() > since + fmax(a->timeout, seat.left < 0 ? NEW_SECONDS : 0))
             agreement_suspect(a, rank, seat.incarnation);
         poll(NULL, 0, LOOK_MS);
     }

@@ -176,6 +176,20 @@ void usage_error(const char *format, ...)
     _exit(EXIT_USAGE);
 }
 
+static void end_at_once(int number)
+{
+    _exit(128 + number);
+}
+
+/* The kernel keeps from PID 1, a container's first process, all signals that it does not handle. */
+static void handle_as_pid_1(void)
+{
+    static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (signal(ends[i], end_at_once) == SIG_IGN)
+            signal(ends[i], SIG_IGN); // as nohup wants it
+}
+
 /* open() returns the lowest free number. A closed stream is opened in the wrong mode, so that using
  * it fails. */
 void streams_guard(void)
@@ -185,6 +199,8 @@ void streams_guard(void)
             SYS_CHECK(open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY)); // takes fd
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
+    if (getpid() == 1)
+        handle_as_pid_1();
 }
 
 void streams_exit(void)

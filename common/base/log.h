@@ -73,7 +73,7 @@ void log_detail(LogTopic topic, const char *format, ...) __attribute__((format(p
 /* Call it before the first file is opened: the file would get the descriptor of a closed standard
  * stream, and its output. Writes to closed streams fail from here on, and so does a write beyond
  * the limit of ulimit -f, instead of raising a signal. SIGCHLD is no longer ignored if our parent
- * ignored it: wait() would lose the children's exit statuses. */
+ * ignored it: wait() would lose the children's exit statuses. SIGINT and SIGTERM end PID 1, too. */
 void streams_guard(void);
 
 /* Writes all of it, and waits if another process has made the descriptor non-blocking. False and

@@ -1,7 +1,8 @@
-/* signals.h - the names of signals, and threads that receive none. */
+/* signals.h - names of signals, threads that receive none, and waits that outlast a stop. */
 #ifndef COMMON_BASE_SIGNALS_H
 #define COMMON_BASE_SIGNALS_H
 
+#include <poll.h>
 #include <pthread.h>
 
 /* "SIGTERM", or "signal 35" if it has no name. Valid until the next call. */
@@ -10,5 +11,14 @@ const char *signal_name(int signal);
 /* As pthread_create, but with all signals blocked: they are for the main thread, which reads what
  * the handlers set. Returns 0 or an errno. */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
+/* The clock of all deadlines. It stands still while this process does not run: if a whole job is
+ * stopped and continued, or its machine is suspended, no timeout runs out meanwhile. To tell that,
+ * it must be read often: a time of more than a second without a look counts as a moment. So a wait
+ * sleeps in poll_awake, which is poll with seconds (INFINITY: without an end) and looks. */
+double seconds_awake(void);
+double seconds_awake_at_tick(void); // as of the last 10 ms: much faster to read
+int poll_awake(struct pollfd *polled, nfds_t count, double seconds);
+#define AWAKE_LOOK_SECONDS 0.2 // between two looks of a wait that sleeps elsewhere
 
 #endif

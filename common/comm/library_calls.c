@@ -4,8 +4,6 @@
  */
 #include "common/comm/library_calls.h"
 
-#include <limits.h>
-#include <math.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -17,8 +15,8 @@ static void *watch(void *argument)
 {
     const Watchdog *watchdog = argument;
     struct pollfd stop = { .fd = watchdog->stop_fd, .events = POLLIN };
-    CHECK(poll(&stop, 1, (int)fmin(1e3 * watchdog->seconds, INT_MAX)) != 0,
-          "%s did not end within %g s: %s", watchdog->call, watchdog->seconds, watchdog->remedy);
+    CHECK(poll_awake(&stop, 1, watchdog->seconds) != 0, "%s did not end within %g s: %s",
+          watchdog->call, watchdog->seconds, watchdog->remedy);
     return NULL;
 }
 

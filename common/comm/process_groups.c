@@ -109,7 +109,7 @@ static int list_missing(const ProcessGroup *pg, char list[RANK_LIST_BYTES])
 static void await_others(const ProcessGroup *pg, const char *key)
 {
     char list[RANK_LIST_BYTES], line_0[STORE_KEY_BYTES];
-    const double deadline = seconds_now() + pg->timeout;
+    const double deadline = seconds_awake() + pg->timeout;
     if (store_try_wait(pg->store, key, fmin(STORE_PATIENCE, pg->timeout)))
         return;
     store_check_secret(pg->store);
@@ -117,7 +117,7 @@ static void await_others(const ProcessGroup *pg, const char *key)
     if (pg->timeout > STORE_PATIENCE && pg->rank == !store_check(pg->store, line_0) &&
         list_missing(pg, list) > 0)
         log_info("waits for %s of %d, %g s at most (--timeout)", list, pg->world_size, pg->timeout);
-    if (store_try_wait(pg->store, key, fmax(0, deadline - seconds_now())))
+    if (store_try_wait(pg->store, key, fmax(0, deadline - seconds_awake())))
         return;
     process_group_farewell(pg, pg->store, pg->world_size - list_missing(pg, list));
     die("%s of %d did not come within %g s", list, pg->world_size, pg->timeout);
@@ -290,8 +290,8 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 static void close_store(ProcessGroup *pg)
 {
     if (pg->rank > 0 && !pg->store->is_agents)
-        poll(&(struct pollfd){ .fd = pg->store->fd, .events = POLLIN }, 1,
-             (int)(1e3 * FAREWELL_SECONDS)); // the store only replies, so this is its end
+        poll_awake(&(struct pollfd){ .fd = pg->store->fd, .events = POLLIN }, 1,
+                   FAREWELL_SECONDS); // the store only replies, so this is its end
     store_free(pg->store);
     free(pg->store);
 }

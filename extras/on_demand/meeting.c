@@ -5,7 +5,6 @@
  */
 #include "extras/on_demand/meeting.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,7 +26,7 @@ typedef struct {
 /* A connection whose other end has not shown yet which rank it is. */
 typedef struct {
     int fd;
-    double since; // on the clock of seconds_now()
+    double since; // on the clock of seconds_awake()
     HandshakeAnswer *answer; // in a job with a secret
     bool is_sealed; // its Hello was (handshake.h)
     Opening opening; // in one without
@@ -101,7 +100,7 @@ static bool accept_caller(Meeting *meeting, double seconds)
     struct pollfd pollfds[MAX_CALLERS + 1] = { { .fd = meeting->listen_fd, .events = POLLIN } };
     for (int i = 0; i < meeting->num_callers; i++)
         pollfds[i + 1] = (struct pollfd){ .fd = meeting->caller[i].fd, .events = POLLIN };
-    poll(pollfds, (nfds_t)meeting->num_callers + 1, (int)ceil(1e3 * seconds));
+    poll_awake(pollfds, (nfds_t)meeting->num_callers + 1, seconds);
 
     const int fd = net_accept(meeting->listen_fd, 0);
     if (fd < 0 && errno == ETIMEDOUT) // none is waiting
@@ -114,7 +113,7 @@ static bool accept_caller(Meeting *meeting, double seconds)
     if (fd < 0 || meeting->num_callers == MAX_CALLERS) // out of descriptors or places
         turn_away(meeting, oldest % meeting->num_callers);
     if (fd >= 0)
-        meeting->caller[meeting->num_callers++] = (Caller){ .fd = fd, .since = seconds_now() };
+        meeting->caller[meeting->num_callers++] = (Caller){ .fd = fd, .since = seconds_awake() };
     return true;
 }
 
@@ -155,7 +154,7 @@ bool meeting_answer(Meeting *meeting, double seconds, LetIn *let_in)
         purpose.caller = meeting->pg->world_size; // and another than the answerer
         purpose.channel = NUM_CHANNELS - 1;
         const HandshakeState state = read_caller(meeting, caller, &purpose);
-        const bool is_late = seconds_now() >= caller->since + HANDSHAKE_SECONDS;
+        const bool is_late = seconds_awake() >= caller->since + HANDSHAKE_SECONDS;
         caller->is_sealed |= state == HANDSHAKE_SEALED;
         if (state == HANDSHAKE_DONE)
             let_in(meeting->mesh, purpose.caller, purpose.channel, remove_caller(meeting, i).fd);

@@ -101,7 +101,7 @@ static void forget(Contact *contact)
 static bool is_waiting(const int fd[NUM_CHANNELS])
 {
     char byte;
-    return net_recv(fd[0], &byte, 1, seconds_now() + CONFIRM_SECONDS) == 0 &&
+    return net_recv(fd[0], &byte, 1, seconds_awake() + CONFIRM_SECONDS) == 0 &&
            recv(fd[1], &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
@@ -128,7 +128,7 @@ static void welcome(Mesh *mesh, int peer, const int fd[NUM_CHANNELS])
     if (!counts)
         return;
     // If the peer is gone now, the driver will find the connection closed.
-    const double deadline = seconds_now() + mesh->timeout;
+    const double deadline = seconds_awake() + mesh->timeout;
     net_send(fd[0], "", 1, deadline);
     contact->pipe = pipe_to(mesh, peer, fd[0], deadline);
     pthread_mutex_lock(&state->mutex);
@@ -146,7 +146,7 @@ static void let_in(Mesh *mesh, int peer, int channel, int fd)
     const bool counts = !has_own(mesh, peer) && (channel == 0 || contact->state == COMING);
     if (counts && channel == 0) {
         forget(contact); // what is left of an earlier call
-        *contact = (Contact){ .state = COMING, .fd = { fd, -1 }, .since = seconds_now() };
+        *contact = (Contact){ .state = COMING, .fd = { fd, -1 }, .since = seconds_awake() };
     } else if (counts) {
         contact->fd[channel] = fd;
     }
@@ -200,8 +200,9 @@ static bool may_call(struct OnDemand *state, int peer)
 {
     pthread_mutex_lock(&state->mutex);
     const Contact *contact = &state->contact[peer];
-    const bool may = contact->state == UNKNOWN ||
-                     (contact->state == COMING && seconds_now() > contact->since + COMING_SECONDS);
+    const bool may =
+        contact->state == UNKNOWN ||
+        (contact->state == COMING && seconds_awake() > contact->since + COMING_SECONDS);
     state->calling = may ? peer : NOBODY;
     pthread_mutex_unlock(&state->mutex);
     return may;
@@ -213,7 +214,7 @@ static bool open_channels(Mesh *mesh, int peer, double deadline, int fd[NUM_CHAN
 {
     const Store *groups = mesh->on_demand->pg->store;
     Store store;
-    bool done = store_connect(&store, groups->host, groups->port, deadline - seconds_now());
+    bool done = store_connect(&store, groups->host, groups->port, deadline - seconds_awake());
     errno = EAGAIN;
     if (!done)
         return false;
@@ -266,19 +267,20 @@ static void connect_on_demand(Mesh *mesh, int peer)
     for (double patience = CALL_SECONDS; mesh->peer[peer].data < 0; patience *= 2) {
         errno = EAGAIN;
         const bool calls = may_call(state, peer);
-        const bool done = calls && call(mesh, peer, fmin(mesh->deadline, seconds_now() + patience));
+        const bool done =
+            calls && call(mesh, peer, fmin(mesh->deadline, seconds_awake() + patience));
         const bool is_gone = calls && !done && errno == ECONNREFUSED;
         if (calls)
             end_call(state, peer, done);
         if (done)
             return;
         if (is_gone) // another rank may know why; or it has called us before
-            mesh_sleep_until(mesh, seconds_now() + LAST_WORDS_SECONDS);
+            mesh_sleep_until(mesh, seconds_awake() + LAST_WORDS_SECONDS);
         if (is_gone && mesh->peer[peer].data < 0)
             mesh_lost(mesh, peer);
         // The peer's own call may arrive, or it is time for another.
         mesh->wait.next_notice_time =
-            fmin(mesh->wait.next_notice_time, seconds_now() + PAUSE * patience);
+            fmin(mesh->wait.next_notice_time, seconds_awake() + PAUSE * patience);
         mesh_wait(mesh, peer, NOBODY);
     }
 }
@@ -288,7 +290,7 @@ static void connect_on_demand(Mesh *mesh, int peer)
 /* Has it said of late that it waits? */
 static bool waits_too(const Mesh *mesh, int peer)
 {
-    return mesh->peer[peer].heard_at > seconds_now() - mesh->timeout / 2;
+    return mesh->peer[peer].heard_at > seconds_awake() - mesh->timeout / 2;
 }
 
 /* Asks the peer that this rank waits for on behalf of `asking`. */
@@ -322,7 +324,7 @@ static bool ask_at_timeout(Mesh *mesh, int waits_for)
     if (state->num_questions > MAX_QUESTIONS)
         end_in_a_circle(mesh, waits_for);
     ask(mesh, waits_for, mesh->rank);
-    mesh->deadline = seconds_now() + mesh->timeout / 4;
+    mesh->deadline = seconds_awake() + mesh->timeout / 4;
     return true;
 }
 
@@ -332,7 +334,7 @@ static void answer_question(Mesh *mesh, int asking)
     const int waits_for = mesh->wait.peer;
     const bool waits = mesh->collective != NULL && waits_for != NOBODY &&
                        mesh->wait.idle_since > 0 &&
-                       seconds_now() > mesh->wait.idle_since + IDLE_SECONDS;
+                       seconds_awake() > mesh->wait.idle_since + IDLE_SECONDS;
     if (!waits)
         return;
     if (asking == mesh->rank)
@@ -355,9 +357,9 @@ static void heard(Mesh *mesh, const Notice *notice)
     struct OnDemand *state = mesh->on_demand;
     if (notice->kind == NOTICE_QUESTION)
         answer_question(mesh, notice->waits_for);
-    if (notice->kind != NOTICE_ALIVE || seconds_now() < state->next_alive)
+    if (notice->kind != NOTICE_ALIVE || seconds_awake() < state->next_alive)
         return;
-    state->next_alive = seconds_now() + mesh->timeout / 8;
+    state->next_alive = seconds_awake() + mesh->timeout / 8;
     mesh_notify(mesh, NOTICE_ALIVE, NOBODY);
 }
 
@@ -373,7 +375,7 @@ static void call_neighbor(Mesh *mesh, Meeting *meeting, Store *store, int peer)
     for (int i = 0; i < NUM_CHANNELS; i++)
         while ((*channel_of(mesh, peer, i) =
                     meeting_call(meeting, store, peer, i, mesh->deadline)) < 0) {
-            if (seconds_now() >= mesh->deadline)
+            if (seconds_awake() >= mesh->deadline)
                 mesh_abort(mesh, NOBODY, "cannot reach rank %d: %s%s", peer, net_reason(errno),
                            interface_choice.advice);
             poll(NULL, 0, PAUSE_MS);
@@ -408,7 +410,7 @@ static void connect_neighbors(Mesh *mesh, Meeting *meeting, Store *store)
         if (on_demand_is_neighbor(mesh, peer))
             call_neighbor(mesh, meeting, store, peer);
     for (int absent; (absent = first_absent(mesh)) < mesh->world_size;) {
-        const double left = mesh->deadline - seconds_now();
+        const double left = mesh->deadline - seconds_awake();
         errno = ETIMEDOUT;
         if (left <= 0 || !meeting_answer(meeting, fmin(left, 1), let_neighbor_in))
             mesh_abort(mesh, NOBODY, "rank %d did not connect to %s within %g s: %s%s", absent,

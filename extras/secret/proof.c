@@ -172,7 +172,7 @@ static HandshakeState read_call(int fd, HandshakeAnswer **answer, const Key256 *
 /* A wrong proof is final; a store that hangs up may do so because of a crowd, at first. */
 static bool prove_to_store(const Store *store, const Key256 *key, double since, double deadline)
 {
-    const double silent_until = seconds_now() + SILENT_SECONDS;
+    const double silent_until = seconds_awake() + SILENT_SECONDS;
     const HandshakePurpose own = { .service = HANDSHAKE_STORE };
     if (handshake_call(store->fd, key, &own, fmin(deadline, silent_until)) == 0)
         return true;
@@ -180,11 +180,11 @@ static bool prove_to_store(const Store *store, const Key256 *key, double since, 
         return false;
     const char *file = getenv(SECRET_VARIABLE);
     const bool is_silent = errno == ETIMEDOUT;
-    CHECK(errno != EACCES && (!is_silent || seconds_now() < silent_until),
+    CHECK(errno != EACCES && (!is_silent || seconds_awake() < silent_until),
           "the store at %s:%d does not know this job's secret, %s (" SECRET_VARIABLE
           "): give all nodes the same, with the same --rdzv-id, or none; torchrun's have none",
           store->host, store->port, file);
-    CHECK(is_silent || seconds_now() < since + HANG_UP_SECONDS,
+    CHECK(is_silent || seconds_awake() < since + HANG_UP_SECONDS,
           "the store at %s:%d hangs up: it is full, or does not have this job's secret, %s "
           "(" SECRET_VARIABLE
           "), or not this --rdzv-id: give all nodes the same, or none; torchrun's have none",

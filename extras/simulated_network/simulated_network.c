@@ -129,13 +129,14 @@ static double arrival(Mesh *mesh, int from, size_t bytes)
     if (theirs == ours)
         return 0;
     const double seconds = (double)bytes * seconds_a_byte;
-    const double arrives =
-        fmax(occupy(&lines[theirs].out_free_at, seconds), occupy(&lines[ours].in_free_at, seconds));
+    const double lag = seconds_awake() - seconds_now(); // the lines' clock is that of all ranks
+    const double arrives = lag + fmax(occupy(&lines[theirs].out_free_at, seconds),
+                                      occupy(&lines[ours].in_free_at, seconds));
     if (arrives > mesh->deadline)
         mesh_abort(mesh, NOBODY,
                    "at --simulate-network %s %.3g MB from rank %d arrive in %.3g s, after the "
                    "--timeout of %g s: raise one of the two",
-                   rate, 1e-6 * (double)bytes, from, arrives - seconds_now(), mesh->timeout);
+                   rate, 1e-6 * (double)bytes, from, arrives - seconds_awake(), mesh->timeout);
     return arrives;
 }
 

@@ -2,6 +2,7 @@
 /* The seam: with -Wl,--wrap (tests/rules.mk) the linker gives these the system calls of common/, the library as it is. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -96,6 +97,13 @@ int __wrap_close(int fd)
 int __wrap_poll(struct pollfd *polled, nfds_t count, int milliseconds)
 {
     return sim_poll(polled, count, milliseconds);
+}
+
+/* Pauses are for one process of many, whose clock is the same: so it does not stand still. */
+double __wrap_seconds_awake(void) { return sim_now(); }
+int __wrap_poll_awake(struct pollfd *polled, unsigned long count, double seconds)
+{
+    return sim_poll(polled, count, seconds > 0 ? (int)ceil(fmin(1e3 * seconds, 1e6)) : 0);
 }
 
 int __wrap_eventfd(unsigned count, int flags)

@@ -46,3 +46,30 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$TRAIN" $ENDLESS "$OUT/d"
         done
     done
 }
+
+@test "PID 1, as in a container without an init: each program ends at once" {
+    unshare -pf --mount-proc true 2>/dev/null || skip "unshare -pf --mount-proc is not allowed here"
+    local program pid status
+    export RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT
+    MASTER_PORT=$(free_port)
+    for signal in TERM INT; do
+        for program in 01_single_gpu/train 02_multi_gpu_spawn/train 03_torchrun_env/train 04_slurm_multinode/train \
+            "$DDPRUN --nproc-per-node 2 $TRAIN" "$DDPRUN --nnodes 2 --node-rank 0 --master-addr 127.0.0.1 --master-port $MASTER_PORT $TRAIN"; do
+            [ -x "${program%% *}" ] || continue
+            rm -f "$OUT/said" # the program before this one's
+            python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])' unshare -pf --mount-proc $program 1000000000 $LINEAR --checkpoint-dir "$OUT/d" >"$OUT/said" 2>&1 3>&- &
+            job=$!
+            until_true 100 is_busy "$program" || { cat "$OUT/said" && false; }
+            kill -$signal "$(pgrep -P $job)"
+            until_true 100 none_left || { echo "$program is still there" && false; }
+            job_ends $((128 + $(number $signal)))
+        done
+    done
+}
+
+# Trains, or waits for another node.
+is_busy() {
+    if [[ $1 == *nnodes* ]]; then listens "$MASTER_PORT"; else has_line "^\[CPU0\] Epoch 3 " "$OUT/said"; fi
+}

@@ -85,3 +85,42 @@ stop_one() {
     kill -KILL "$master"
     until_true 100 test -s "$OUT/zero.status"
 }
+
+# whole NAME COMMAND...: two ranks that would train for ever, and each counts its epochs. Adds to jobs.
+whole() {
+    local name=$1
+    shift
+    "$@" 1000000000 $LINEAR --timeout "$timeout" --checkpoint-dir "$OUT/$name.d" >"$OUT/$name" 2>&1 3>&- &
+    jobs+=($!)
+}
+
+# Has each of two ranks written this many lines of epochs?
+trained() { # NAME LINES
+    [ "$(grep -c '^\[CPU0\] Epoch' "$OUT/$1")" -ge "$2" ] && [ "$(grep -c '^\[CPU1\] Epoch' "$OUT/$1")" -ge "$2" ]
+}
+
+@test "jobs that are stopped as a whole, for longer than their timeout, go on when they are continued" {
+    local jobs=() ranks names="spawned launched restarted replaced elastic" name lines
+    timeout=$(patience 4)
+    port=$(free_port)
+    whole spawned 02_multi_gpu_spawn/train --nproc 2
+    whole launched $DDPRUN --nproc-per-node 2 $TRAIN
+    export MAX_RESTARTS=0
+    whole restarted 05_fault_tolerance/run.sh 2
+    RECONFIGURE=1 whole replaced 05_fault_tolerance/run.sh 2
+    whole elastic 05_fault_tolerance/ddprun --nnodes 1:2 --nproc-per-node 2 --rdzv-endpoint 127.0.0.1:"$port" \
+        --rdzv-conf last_call_timeout=0.1 05_fault_tolerance/train
+    for name in $names; do
+        until_true 200 trained "$name" 3
+    done
+    kill -STOP $(left_over)
+    sleep $((timeout + 2))
+    lines=$(cat "$OUT"/spawned "$OUT"/launched "$OUT"/restarted "$OUT"/replaced "$OUT"/elastic | wc -l)
+    kill -CONT $(left_over)
+    for name in $names; do
+        until_true 200 trained "$name" $((lines + 1)) # more than any of them had
+    done
+    ! (cd "$OUT" && grep -E 'fatal|gave up|leaves the group|is gone|FAILED' $names) || false
+    kill -TERM "${jobs[@]}"
+    wait
+}

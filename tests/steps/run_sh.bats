@@ -97,3 +97,22 @@ Usage: $step/train [total_epochs [save_every]] [options]"*"--batch-size N"* ]]
         [ "${#lines[@]}" -eq 1 ]
     done
 }
+
+@test "no place for the secret: the line names it and the way out, before a rank starts" {
+    grep -q 'ddp secret' 03_torchrun_env/train || skip "built without extras/secret"
+    mkdir "$BATS_TEST_TMPDIR/fake"
+    printf '#!/bin/sh\necho a rank starts\n' >"$BATS_TEST_TMPDIR/fake/mpirun"
+    chmod +x "$BATS_TEST_TMPDIR/fake/mpirun"
+    export PATH=$BATS_TEST_TMPDIR/fake:$PATH LAUNCHER=mpirun TMPDIR=$BATS_TEST_TMPDIR/gone
+    unset DDP_SECRET_FILE
+    for script in "03_torchrun_env/run.sh 2" "05_fault_tolerance/run.sh 2" "04_slurm_multinode/nodes_here.sh 2 1 true"; do
+        fails 1 "cannot write the job's secret into $TMPDIR: set TMPDIR to a folder with room, or DDP_SECRET_FILE to a file of yours" $script
+    done
+    # A disk that is full: no file may grow.
+    mkdir "$TMPDIR"
+    fails 1 "cannot write the job's secret into $TMPDIR: set" sh -c 'trap "" XFSZ; ulimit -f 0; exec 03_torchrun_env/run.sh 2'
+    [ -z "$(ls -A "$TMPDIR")" ]
+    HOME=$BATS_TEST_TMPDIR/away PBS_JOBID=7 here=03_torchrun_env fails 1 \
+        "cannot write the job's secret to $BATS_TEST_TMPDIR/away/.ddp_secret_7 (is HOME read-only or full here?): set HOME to" \
+        sh -c 'set -eu; . 04_slurm_multinode/job_start.sh; echo goes on'
+}

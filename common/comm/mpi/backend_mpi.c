@@ -132,13 +132,13 @@ static void check_call(int error, const Collective *collective)
 static void complete(MPI_Request *request, MPI_Status *status, const Collective *collective)
 {
     const ProcessGroup *pg = collective->pg;
-    const double deadline = seconds_now() + pg->timeout;
+    const double deadline = seconds_awake() + pg->timeout;
     struct timespec nap = { 0 };
     for (int polls = 0, done = 0;; polls++) {
         check_call(MPI_Test(request, &done, status), collective);
         if (done)
             return;
-        if (seconds_now() >= deadline) {
+        if (seconds_awake() >= deadline) {
             char text[DESCRIPTION_BYTES];
             collective_report(collective, COLLECTIVE_FAILED);
             die("%s did not end within %g s: a rank is missing or calls something else; mpi cannot "

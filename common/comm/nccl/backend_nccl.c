@@ -134,7 +134,7 @@ static NcclCall *call_begin(Nccl *nccl, const Collective *c)
     call->done = is_captured ? call->captured : call->called;
     call->queued = false;
     if (nccl->finished == call->ticket)
-        nccl->since = seconds_now();
+        nccl->since = seconds_awake();
     if (!collective_is_point_to_point(c->kind))
         nccl->num_calls = c->sequence + 1;
     pthread_mutex_unlock(&nccl->mutex);
@@ -333,7 +333,7 @@ static void *nccl_init(ProcessGroup *pg)
         CUDA_CHECK(cudaEventCreateWithFlags(&call->captured, cudaEventDisableTiming));
     }
     reserve(nccl, SCRATCH_BYTES);
-    nccl->since = seconds_now();
+    nccl->since = seconds_awake();
     nccl_watch_start(nccl);
 
     ncclUniqueId id = { 0 };

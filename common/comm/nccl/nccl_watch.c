@@ -72,7 +72,7 @@ static NcclFinding look(Nccl *nccl)
     while ((pending = oldest_call(nccl, &call)) && is_finished(nccl, &call)) {
         pthread_mutex_lock(&nccl->mutex);
         nccl->finished++;
-        nccl->polled_at = nccl->since = seconds_now();
+        nccl->polled_at = nccl->since = seconds_awake();
         pthread_mutex_unlock(&nccl->mutex);
     }
     look_for_failures(nccl);
@@ -86,14 +86,13 @@ static NcclFinding look(Nccl *nccl)
     finding.since = nccl->since;
     memcpy(finding.failure, nccl->failure, sizeof finding.failure);
     pthread_mutex_unlock(&nccl->mutex);
-    nccl->polled_at = finding.at = seconds_now();
+    nccl->polled_at = finding.at = seconds_awake();
     return finding;
 }
 
 static bool sleeps(const Nccl *nccl, int stop)
 {
-    return poll(&(struct pollfd){ .fd = stop, .events = POLLIN }, 1,
-                1 + (int)(1e3 * nccl->watch.period)) <= 0;
+    return poll_awake(&(struct pollfd){ .fd = stop, .events = POLLIN }, 1, nccl->watch.period) <= 0;
 }
 
 static void *poll_calls(void *argument)
@@ -129,7 +128,7 @@ static void look_into(Nccl *nccl, const NcclFinding *finding, double failed_at)
     char line[BLAME_BYTES];
     const bool pending = finding->busy[0] != '\0';
     const char *what = pending ? finding->busy : "no call";
-    const double now = seconds_now(), timeout = nccl->pg->timeout;
+    const double now = seconds_awake(), timeout = nccl->pg->timeout;
     const int silent = rank_watch_poll(&nccl->watch);
     if (silent >= 0) {
         snprintf(line, sizeof line, "rank %d is gone: no sign of life for %.1f s, during %s",
@@ -158,7 +157,7 @@ static void look_into(Nccl *nccl, const NcclFinding *finding, double failed_at)
 /* What the other ranks read. */
 static RankReport report_of(const Nccl *nccl, const NcclFinding *finding, bool is_stuck)
 {
-    const double now = seconds_now(), kept_alive_at = nccl->kept_alive_at;
+    const double now = seconds_awake(), kept_alive_at = nccl->kept_alive_at;
     RankReport report = { .num_calls = nccl->num_calls,
                           .keeps_alive =
                               kept_alive_at > 0 && now - kept_alive_at < nccl->watch.silence };
@@ -173,19 +172,19 @@ static void *watch(void *argument)
 {
     Nccl *nccl = argument;
     double failed_at = 0;
-    NcclFinding finding = { .busy = "ncclCommInitRank", .since = seconds_now() };
+    NcclFinding finding = { .busy = "ncclCommInitRank", .since = seconds_awake() };
     while (sleeps(nccl, nccl->stop_heartbeat)) {
         if (nccl->delivered) {
             finding = nccl->finding;
             nccl->delivered = false;
         }
-        const bool is_stuck = seconds_now() - nccl->polled_at > nccl->watch.patience;
+        const bool is_stuck = seconds_awake() - nccl->polled_at > nccl->watch.patience;
         const RankReport report = report_of(nccl, &finding, is_stuck);
         rank_watch_publish(&nccl->watch, &report);
         if (finding.failure[0] != '\0' && failed_at == 0)
-            failed_at = seconds_now();
+            failed_at = seconds_awake();
         if (failed_at > 0 || is_stuck ||
-            (finding.busy[0] != '\0' && seconds_now() - finding.since > nccl->watch.patience))
+            (finding.busy[0] != '\0' && seconds_awake() - finding.since > nccl->watch.patience))
             look_into(nccl, &finding, failed_at);
         else
             nccl->watch.polling = false; // the problem is over
@@ -195,7 +194,7 @@ static void *watch(void *argument)
 
 void nccl_keep_alive(void *state)
 {
-    ((Nccl *)state)->kept_alive_at = seconds_now();
+    ((Nccl *)state)->kept_alive_at = seconds_awake();
 }
 
 static void start(pthread_t *thread, int *stop, void *(*run)(void *), Nccl *nccl)
@@ -217,7 +216,7 @@ void nccl_watch_start(Nccl *nccl)
 {
     rank_watch_init(&nccl->watch, nccl->pg);
     nccl->polls = "cudaSetDevice";
-    nccl->polled_at = seconds_now();
+    nccl->polled_at = seconds_awake();
     start(&nccl->poller, &nccl->stop_poller, poll_calls, nccl);
     start(&nccl->heartbeat, &nccl->stop_heartbeat, watch, nccl);
 }

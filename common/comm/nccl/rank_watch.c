@@ -38,11 +38,11 @@ void rank_watch_init(RankWatch *watch, const ProcessGroup *pg)
           store_connect_reason(errno));
     memcpy(watch->store.prefix, pg->store->prefix, sizeof watch->store.prefix);
     publish_report(watch, (RankReport){ 0 });
-    const double deadline = seconds_now() + timeout;
+    const double deadline = seconds_awake() + timeout;
     for (int rank = 0; rank < pg->world_size; rank++) {
         char key[STORE_KEY_BYTES];
         process_group_key(pg, "report of rank", rank, key);
-        CHECK(store_try_wait(&watch->store, key, fmax(0, deadline - seconds_now())),
+        CHECK(store_try_wait(&watch->store, key, fmax(0, deadline - seconds_awake())),
               "rank %d is gone: it left no report within %g s", rank, timeout);
     }
     rank_watch_poll(watch); // learns who serves the store
@@ -66,7 +66,7 @@ int rank_watch_poll(RankWatch *watch)
         store_get(&watch->store, process_group_key(watch->pg, "report of rank", rank, key), &report,
                   sizeof report);
         report.busy[sizeof report.busy - 1] = '\0';
-        const double now = seconds_now();
+        const double now = seconds_awake();
         if (!watch->polling || report.number != seen->number)
             watch->since[rank] = now;
         if (report.keeps_alive && watch->since[rank] == now)
@@ -126,7 +126,7 @@ void rank_watch_end(RankWatch *watch, const char *line)
     char key[STORE_KEY_BYTES], ours[BLAME_BYTES + 16], first[BLAME_BYTES + 16] = "";
     int present = watch->pg->world_size;
     for (int rank = 0; rank < watch->pg->world_size && watch->polling; rank++)
-        present -= seconds_now() - watch->since[rank] > watch->silence;
+        present -= seconds_awake() - watch->since[rank] > watch->silence;
     snprintf(ours, sizeof ours, "%d %s", present, line);
     store_compare_set(&watch->store, process_group_key(watch->pg, "verdict", 0, key), "", ours,
                       first, sizeof first - 1);

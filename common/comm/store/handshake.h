@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/signals.h"
+
 #define HANDSHAKE_OPENING 0xdd // the first byte: no operation of TCPStore, whose servers refuse it
 #define HANDSHAKE_WELCOME 'w'
 #define HANDSHAKE_SECONDS 10.0 // for the caller's part, after which a rank hangs up

@@ -32,10 +32,9 @@ static int fail(int reason)
 static int wait_ready(int fd, short events, double deadline)
 {
     for (;;) {
-        const double left = deadline - seconds_now();
+        const double left = deadline - seconds_awake();
         struct pollfd pollfd = { .fd = fd, .events = events };
-        // Rounded up: to sleep, not spin, for the last fraction of a millisecond.
-        const int ready = poll(&pollfd, 1, left > 0 ? (int)ceil(fmin(1e3 * left, 1e6)) : 0);
+        const int ready = poll_awake(&pollfd, 1, left);
         if (ready > 0)
             return 0;
         if (ready < 0 && errno != EINTR)
@@ -223,7 +222,7 @@ static int connect_host(const char *host, int port, double deadline)
         return -1;
     int fd = -1;
     for (const struct addrinfo *to = addresses; to != NULL && fd < 0; to = to->ai_next)
-        fd = connect_to(to, fmin(deadline, seconds_now() + ATTEMPT_SECONDS));
+        fd = connect_to(to, fmin(deadline, seconds_awake() + ATTEMPT_SECONDS));
     freeaddrinfo(addresses);
     return fd;
 }
@@ -233,7 +232,7 @@ int net_connect(const char *host, int port, double deadline)
     static atomic_bool warned; // once for each process
     for (double pause = 0.004;; pause = fmin(2 * pause, 0.5)) {
         const int fd = connect_host(host, port, deadline);
-        const double left = deadline - seconds_now();
+        const double left = deadline - seconds_awake();
         if (fd >= 0 || !(left > 0))
             return fd;
         if (errno == ENXIO && !atomic_exchange(&warned, true))

@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Deadlines are times of seconds_now(); looking up a name takes as long as the system's resolver
+#include "common/base/signals.h"
+
+/* Deadlines are times of seconds_awake(); looking up a name takes as long as the system's resolver
  * takes (man resolv.conf), for which C has no deadline. Functions return -1 and errno: ETIMEDOUT
  * after the deadline, ECONNRESET for a closed connection. */
 

@@ -62,13 +62,13 @@ bool store_connect(Store *store, const char *host, int port, double timeout)
     strcpy(store->host, host);
     const Key256 *key = secret_find(HANDSHAKE_STORE);
     store->has_secret = key != NULL;
-    const double deadline = seconds_now() + timeout;
+    const double deadline = seconds_awake() + timeout;
     for (double since = 0;;) {
         store->fd = net_connect(host, port, deadline);
         if (store->fd < 0)
             return false;
-        since = since == 0 ? seconds_now() : since; // of the first answer
-        const double patience = fmax(deadline, seconds_now() + ANSWER_SECONDS);
+        since = since == 0 ? seconds_awake() : since; // of the first answer
+        const double patience = fmax(deadline, seconds_awake() + ANSWER_SECONDS);
         if ((key == NULL || store_prove(store, key, since, patience)) &&
             validate(store->fd, patience))
             return true;
@@ -76,7 +76,7 @@ bool store_connect(Store *store, const char *host, int port, double timeout)
         close(store->fd);
         store->fd = -1;
         errno = reason;
-        if (reason == EPROTO || seconds_now() > deadline)
+        if (reason == EPROTO || seconds_awake() > deadline)
             return false; // another program has this port, or does not answer
         poll(NULL, 0, RETRY_MS); // disconnected, perhaps by the server of an attempt that has ended
     }
@@ -105,7 +105,7 @@ StoreRequest store_request_begin(Store *store, StoreOperation operation, const c
 {
     StoreRequest request = { .store = store,
                              .operation = operation,
-                             .deadline = seconds_now() + store->timeout };
+                             .deadline = seconds_awake() + store->timeout };
     bytes_put_u8(&request.bytes, (uint8_t)operation);
     if (key != NULL && (operation == STORE_WAIT || operation == STORE_CHECK))
         bytes_put_u64(&request.bytes, 1); // they take a list of keys
@@ -145,7 +145,7 @@ bool store_reply(StoreRequest *request, void *data, size_t count)
     if (request->store->failed)
         return false;
     errno = ETIMEDOUT; // even if bytes keep coming: an endless reply is an error
-    if (seconds_now() <= request->deadline &&
+    if (seconds_awake() <= request->deadline &&
         net_recv(request->store->fd, data, count, request->deadline) == 0)
         return true;
     store_request_fail(request, NULL);
@@ -231,7 +231,7 @@ bool store_try_wait(Store *store, const char *key, double seconds)
     StoreRequest request = store_request_begin(store, STORE_WAIT, key);
     store_request_send(&request);
     uint8_t reply = STORE_WAIT_CANCELED;
-    if (!store->failed && net_recv(store->fd, &reply, 1, seconds_now() + seconds) == 0) {
+    if (!store->failed && net_recv(store->fd, &reply, 1, seconds_awake() + seconds) == 0) {
         if (reply != STORE_STOP_WAITING)
             store_request_fail(&request, STORE_NONSENSE);
         return !store->failed;
@@ -279,7 +279,7 @@ void store_ping(Store *store)
 
 bool store_try_ping(Store *store, double seconds)
 {
-    return ping(store->fd, &(Bytes){ 0 }, seconds_now() + seconds);
+    return ping(store->fd, &(Bytes){ 0 }, seconds_awake() + seconds);
 }
 
 void secret_report_none(const char *host, int port)

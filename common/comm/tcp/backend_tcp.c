@@ -157,7 +157,7 @@ static void tcp_keep_alive(void *state)
 {
     Tcp *tcp = state;
     pthread_mutex_lock(&tcp->mutex);
-    if (!tcp->running && seconds_now() >= tcp->mesh.wait.next_notice_time)
+    if (!tcp->running && seconds_awake() >= tcp->mesh.wait.next_notice_time)
         mesh_notify(&tcp->mesh, NOTICE_ALIVE, NOBODY);
     pthread_mutex_unlock(&tcp->mutex);
 }

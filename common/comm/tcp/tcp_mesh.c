@@ -38,7 +38,7 @@ double mesh_patience(const ProcessGroup *pg)
 static bool is_set_in_time(const ProcessGroup *pg, Store *store, const char *key, double deadline)
 {
     errno = ETIMEDOUT;
-    return !pg->survives || store_try_wait(store, key, fmax(0, deadline - seconds_now()));
+    return !pg->survives || store_try_wait(store, key, fmax(0, deadline - seconds_awake()));
 }
 
 /* Compares the version of the protocol with rank 0's, so that a rank of another build fails at once
@@ -140,7 +140,7 @@ static void accept_one(Mesh *mesh, Key256 key, int listen_fd)
 {
     Opening opening;
     const int fd = net_accept(listen_fd, mesh->deadline);
-    const double deadline = fmin(mesh->deadline, seconds_now() + HANDSHAKE_SECONDS);
+    const double deadline = fmin(mesh->deadline, seconds_awake() + HANDSHAKE_SECONDS);
     if (fd >= 0 && net_recv(fd, &opening, sizeof opening, deadline) == 0 &&
         memcmp(&opening.key, &key, sizeof key) == 0 && opening.answerer == mesh->rank &&
         opening.caller > mesh->rank && opening.caller < mesh->world_size && opening.channel >= 0 &&
@@ -173,7 +173,7 @@ static void connect_all(Mesh *mesh, const ProcessGroup *pg)
         for (int channel = 0; channel < NUM_CHANNELS; channel++)
             connect_to(mesh, pg, (Opening){ key, pg->rank, peer, channel });
     for (int absent; (absent = first_absent(mesh)) < n; accept_one(mesh, key, mesh->listen_fd))
-        if (seconds_now() >= mesh->deadline)
+        if (seconds_awake() >= mesh->deadline)
             mesh_abort(mesh, NOBODY, "rank %d did not connect to %s within %g s: %s%s", absent,
                        address, mesh_patience(pg), strerror(ETIMEDOUT), interface_choice.advice);
     close(mesh->listen_fd);
@@ -200,7 +200,7 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
     mesh->rank = pg->rank;
     mesh->world_size = n;
     mesh->timeout = pg->timeout;
-    mesh->deadline = seconds_now() + mesh_patience(pg);
+    mesh->deadline = seconds_awake() + mesh_patience(pg);
     mesh->listen_fd = -1;
     mesh->peer = mem_calloc((size_t)n, sizeof *mesh->peer);
     mesh->watched = mem_calloc((size_t)n + 2, sizeof *mesh->watched);
@@ -224,7 +224,7 @@ static void say_goodbye(Mesh *mesh)
         shutdown(mesh->peer[peer].notices, SHUT_WR);
 
     // Closing while the other side still sends would reset the connection.
-    const double deadline = seconds_now() + mesh->timeout;
+    const double deadline = seconds_awake() + mesh->timeout;
     Notice notice;
     for (int peer = 0; peer < mesh->world_size; peer++)
         while (mesh->peer[peer].notices >= 0 &&

@@ -123,7 +123,7 @@ void mesh_begin(Mesh *mesh, const Collective *collective);
  * time has passed. Ends the process if a peer is gone or has given up, and at the timeout. */
 void mesh_wait(Mesh *mesh, int to, int from);
 
-/* Sleeps until this time of seconds_now(), and reads notices meanwhile as mesh_wait does. */
+/* Sleeps until this time of seconds_awake(), and reads notices meanwhile as mesh_wait does. */
 void mesh_sleep_until(Mesh *mesh, double until);
 
 /* Sends a notice without text to all peers, and sets when to do so again. Does not block: a peer

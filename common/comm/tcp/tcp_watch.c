@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -61,7 +60,7 @@ static void tell(Mesh *mesh, const Notice *notice)
 void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for)
 {
     tell(mesh, &(Notice){ .kind = (int32_t)kind, .waits_for = waits_for, .call = mesh->call });
-    mesh->wait.next_notice_time = seconds_now() + mesh->timeout / 4;
+    mesh->wait.next_notice_time = seconds_awake() + mesh->timeout / 4;
 }
 
 /* Ends the group: passes the notice on, and dies with its text, or unwinds the call. If this rank
@@ -134,7 +133,7 @@ static Hearing note_waiting(Mesh *mesh, int peer, const Notice *notice)
     if (notice->waits_for < 0 || notice->waits_for >= mesh->world_size)
         return LOST; // it makes no sense
     mesh->peer[peer].last = *notice;
-    mesh->peer[peer].heard_at = seconds_now();
+    mesh->peer[peer].heard_at = seconds_awake();
     // Ranks waiting for each other in different calls never see each other's messages.
     const CollectiveId *ours = counterpart(mesh, &notice->call);
     if (ours != NULL && memcmp(ours, &notice->call, sizeof *ours) != 0)
@@ -162,7 +161,7 @@ static Hearing hear(Mesh *mesh, int peer)
     if (notice.kind == NOTICE_GOODBYE)
         watched->fd = -1; // it may close now
     else if (notice.kind == NOTICE_ALIVE)
-        mesh->deadline = fmax(mesh->deadline, seconds_now() + mesh->timeout);
+        mesh->deadline = fmax(mesh->deadline, seconds_awake() + mesh->timeout);
     else if (notice.kind == NOTICE_WAITING)
         return note_waiting(mesh, peer, &notice);
     if (mesh->on_demand != NULL)
@@ -173,8 +172,8 @@ static Hearing hear(Mesh *mesh, int peer)
 void mesh_lost(Mesh *mesh, int peer)
 {
     struct pollfd *watched = &mesh->watched[peer];
-    const double deadline = seconds_now() + LAST_NOTICE_SECONDS;
-    while (watched->fd >= 0 && seconds_now() < deadline && hear(mesh, peer) != LOST)
+    const double deadline = seconds_awake() + LAST_NOTICE_SECONDS;
+    while (watched->fd >= 0 && seconds_awake() < deadline && hear(mesh, peer) != LOST)
         poll(watched, 1, POLL_MS);
     char text[DESCRIPTION_BYTES];
     mesh_abort(mesh, NOBODY, "rank %d is gone: connection closed during %s", peer,
@@ -185,9 +184,7 @@ void mesh_lost(Mesh *mesh, int peer)
  * Reads a notice of each peer that has sent one. False if there is none. */
 static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
 {
-    const double left = fmax(seconds, 0);
-    const struct timespec time = { (time_t)left, (long)(1e9 * fmod(left, 1)) };
-    const int ready = ppoll(mesh->watched, (nfds_t)num_watched, &time, NULL);
+    const int ready = poll_awake(mesh->watched, (nfds_t)num_watched, seconds);
     bool heard = false;
     int lost = NOBODY;
     for (int peer = 0; ready > 0 && peer < mesh->world_size; peer++) {
@@ -203,20 +200,11 @@ static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
 
 void mesh_sleep_until(Mesh *mesh, double until)
 {
-    for (double now; (now = seconds_now()) < until;)
+    for (double now; (now = seconds_awake()) < until;)
         poll_peers(mesh, mesh->world_size, until - now);
 }
 
 /* ---- a call, and waiting in it ---- */
-
-/* seconds_now() at the system's last tick, at most 10 ms ago: near enough for a deadline, and so
- * much faster to read that a short call notices it. */
-static double seconds_at_tick(void)
-{
-    struct timespec tick;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
-    return (double)tick.tv_sec + 1e-9 * (double)tick.tv_nsec;
-}
 
 void mesh_begin(Mesh *mesh, const Collective *collective)
 {
@@ -232,7 +220,7 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
     if (!collective_is_point_to_point(collective->kind))
         mesh->recent[mesh->num_calls++ % NUM_RECENT_CALLS] = mesh->call;
 
-    const double now = seconds_at_tick();
+    const double now = seconds_awake_at_tick(); // a short call notices the time that this takes
     mesh->deadline = now + mesh->timeout;
     mesh->wait.next_notice_time = now + NOTICE_SECONDS;
     mesh->wait.peer = NOBODY;
@@ -250,9 +238,9 @@ static void end_by_timeout(Mesh *mesh, int waits_for)
 {
     while (poll_peers(mesh, mesh->world_size, 0)) // if this rank was stopped, the others gave up
         continue;
-    if (seconds_now() < mesh->deadline || (mesh->on_demand && on_demand.ask(mesh, waits_for)))
+    if (seconds_awake() < mesh->deadline || (mesh->on_demand && on_demand.ask(mesh, waits_for)))
         return;
-    const double recently = seconds_now() - mesh->timeout / 2;
+    const double recently = seconds_awake() - mesh->timeout / 2;
     int rank = waits_for;
     for (int i = 0; i < mesh->world_size && mesh->peer[rank].heard_at > recently; i++)
         rank = mesh->peer[rank].last.waits_for;
@@ -287,7 +275,7 @@ static void sleep_for_data(Mesh *mesh, const int peer[2], double seconds)
 
 void mesh_wait(Mesh *mesh, int to, int from)
 {
-    double now = seconds_now();
+    double now = seconds_awake();
     if (mesh->wait.idle_since == 0)
         mesh->wait.idle_since = now;
     // Waking up takes longer than most messages, so a rank whose caller waits looks again and again
@@ -301,7 +289,7 @@ void mesh_wait(Mesh *mesh, int to, int from)
     sleep_for_data(mesh, (const int[]){ to, from },
                    fmin(mesh->deadline, mesh->wait.next_notice_time) - now);
 
-    now = seconds_now();
+    now = seconds_awake();
     if (now >= mesh->wait.idle_since + NOTICE_SECONDS && watch_hooks.waits_for != NULL)
         watch_hooks.waits_for(mesh, waits_for);
     if (now >= mesh->deadline)

@@ -1,7 +1,9 @@
 /* The small files of common/base: memory, host, element types, signals. */
 #include <jansson.h>
 #include <malloc.h>
+#include <math.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/sysinfo.h>
 
 #include "common/base/host.h"
@@ -151,6 +153,85 @@ static void test_signal_names(void **state)
     assert_string_equal(signal_name(1000), "signal 1000");
 }
 
+#define STOP_SECONDS 2.0
+#define WAIT_SECONDS 1.5
+
+static void wait_asleep(void)
+{
+    poll_awake(NULL, 0, WAIT_SECONDS);
+}
+
+static void wait_busy(void)
+{
+    for (const double end = seconds_awake() + WAIT_SECONDS; seconds_awake() < end;)
+        sched_yield();
+}
+
+static void wait_by_ticks(void)
+{
+    const double end = seconds_awake_at_tick() + WAIT_SECONDS;
+    while (seconds_awake_at_tick() < end)
+        sched_yield();
+}
+
+static void wait_and_tell(void (*wait)(void), int ready, int told)
+{
+    const double begun = seconds_now();
+    write_all(ready, "", 1);
+    wait();
+    const double seconds = seconds_now() - begun;
+    write_all(told, &seconds, sizeof seconds);
+    _exit(0);
+}
+
+/* The stop does not count: the wait takes the stop and its own time. */
+static void test_stopped_waits(void **state)
+{
+    (void)state;
+    void (*const waits[])(void) = { wait_asleep, wait_busy, wait_by_ticks };
+    pid_t child[LENGTH(waits)];
+    int told[LENGTH(waits)][2], ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    for (size_t i = 0; i < LENGTH(waits); i++) {
+        assert_int_equal(pipe(told[i]), 0);
+        child[i] = fork();
+        if (child[i] == 0)
+            wait_and_tell(waits[i], ready[1], told[i][1]);
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+    }
+    usleep(300 * 1000); // now they wait; a child that does not has not seen its stop, and passes
+    for (size_t i = 0; i < LENGTH(waits); i++)
+        kill(child[i], SIGSTOP);
+    usleep((useconds_t)(1e6 * STOP_SECONDS));
+    for (size_t i = 0; i < LENGTH(waits); i++)
+        kill(child[i], SIGCONT);
+    for (size_t i = 0; i < LENGTH(waits); i++) {
+        double seconds = 0;
+        assert_int_equal(read(told[i][0], &seconds, sizeof seconds), sizeof seconds);
+        assert_true(seconds > WAIT_SECONDS + STOP_SECONDS - 0.5);
+        waitpid(child[i], NULL, 0);
+    }
+}
+
+/* Neither a time without a look counts: whoever computes for long has all its time left. */
+static void test_clock_of_waits(void **state)
+{
+    (void)state;
+    const double begun = seconds_awake();
+    usleep(1500 * 1000);
+    assert_true(seconds_awake_at_tick() - begun < 1);
+    const double end = seconds_awake() + 0.05, measured = seconds_now();
+    assert_int_equal(poll_awake(NULL, 0, 0.05), 0);
+    assert_true(seconds_awake() >= end && seconds_now() >= measured + 0.05);
+    assert_int_equal(poll_awake(NULL, 0, -1), 0);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    write_all(ends[1], "", 1);
+    assert_int_equal(poll_awake(&(struct pollfd){ .fd = ends[0], .events = POLLIN }, 1, INFINITY),
+                     1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_memory_in_use), cmocka_unit_test(test_host),
         cmocka_unit_test(test_env_counts),    cmocka_unit_test(test_dtypes),
         cmocka_unit_test(test_json_text),     cmocka_unit_test(test_signal_names),
+        cmocka_unit_test(test_stopped_waits), cmocka_unit_test(test_clock_of_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
