@@ -8,70 +8,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "launcher/launch.h"
 
-static void set_number(const char *name, int value)
+static bool start_rank(Workers *workers, Flags *flags, const Agents *agents, Logs *logs,
+                       int local_rank, int restart_count)
 {
-    char text[16];
-    snprintf(text, sizeof text, "%d", value);
-    SYS_CHECK(setenv(name, text, 1));
-}
-
-static void set_text(const char *name, const char *text, bool replace)
-{
-    SYS_CHECK(setenv(name, text, replace));
-}
-
-/* Tells the next worker which rank it is: it inherits this environment. Programs rely on these
- * names, which are torchrun's. */
-static void set_environment(const Flags *flags, const Agents *agents, const Logs *logs,
-                            int local_rank, int restart_count)
-{
-    set_number("RANK", agents->ranks.first_rank + local_rank); // in the whole job
-    set_number("WORLD_SIZE", agents->ranks.world_size);
-    set_number("LOCAL_RANK", local_rank); // on this node; picks the device
-    set_number("LOCAL_WORLD_SIZE", flags->nproc_per_node);
-    set_number("GROUP_RANK", flags->node_rank);
-    set_number("GROUP_WORLD_SIZE", flags->max_nodes);
-    set_text("ROLE_NAME", flags->role, true);
-    set_number("ROLE_RANK", agents->ranks.first_role_rank + local_rank);
-    set_number("ROLE_WORLD_SIZE", agents->ranks.role_world_size);
-
-    set_text("MASTER_ADDR", flags->master_addr, true); // where the store is
-    set_number("MASTER_PORT", agents->master_port);
-    set_text("TORCHELASTIC_USE_AGENT_STORE", "True", true); // the launcher serves it
-    set_text("TORCHELASTIC_RUN_ID", flags->run_id, true);
-    set_number("TORCHELASTIC_RESTART_COUNT", restart_count);
-    set_number("TORCHELASTIC_MAX_RESTARTS", flags->max_restarts);
-
-    char error_file[PATH_MAX];
-    logs_path(logs, local_rank, "error.json", error_file);
-    set_text("TORCHELASTIC_ERROR_FILE", error_file, true); // a rank writes its error there
-    set_text("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", true);
-    set_text("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", false);
-
-    // Several ranks that each start a thread per core would only get in each other's way.
-    char threads[16];
-    const int share = host_num_cores() / flags->nproc_per_node;
-    snprintf(threads, sizeof threads, "%d", share > 1 ? share : 1);
-    if (flags->nproc_per_node > 1)
-        set_text("OMP_NUM_THREADS", threads, false);
+    rank_set_environment(flags, agents, logs, local_rank, restart_count);
+    snprintf(flags->local_rank_argument, sizeof flags->local_rank_argument, "--local-rank=%d",
+             local_rank);
+    return workers_start(workers, local_rank, flags->command);
 }
 
 static void start(Workers *workers, Flags *flags, const Agents *agents, Logs *logs,
                   int restart_count)
 {
     logs_open(logs, agents->ranks.first_rank, restart_count);
-    for (int local_rank = 0; local_rank < flags->nproc_per_node; local_rank++) {
-        set_environment(flags, agents, logs, local_rank, restart_count);
-        snprintf(flags->local_rank_argument, sizeof flags->local_rank_argument, "--local-rank=%d",
-                 local_rank);
-        if (!workers_start(workers, local_rank, flags->command))
+    for (int local_rank = 0; local_rank < flags->nproc_per_node; local_rank++)
+        if (!start_rank(workers, flags, agents, logs, local_rank, restart_count))
             break;
-    }
 }
 
 /* Sleeps until the job has ended: every worker on every node is done, or something failed. */

@@ -18,12 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "launcher/node_assignment.h"
-#include "launcher/store_queue.h"
-#include "launcher/torchrun_rendezvous.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
+#include "launcher/node_assignment.h"
+#include "launcher/store_queue.h"
+#include "launcher/torchrun_rendezvous.h"
 
 #define KEY_JOB "ddprun/job"
 #define KEY_IDENTITY "ddprun/identity" // of the job: differs from that of any other
@@ -452,6 +452,8 @@ bool group_join(Group *group, Agents *agents)
         if (assignment.is_over) {
             log_info("%s", assignment.reason);
             group->status = assignment.status;
+            if (group->status != EXIT_SUCCESS)
+                history_print(&group->history);
             store_free(&group->store);
             return false;
         }
@@ -477,4 +479,9 @@ void group_close(Group *group, int status)
     }
     store_free(&group->store);
     free(group->waiting);
+}
+
+void group_free(Group *group)
+{
+    history_free(&group->history);
 }

@@ -23,8 +23,9 @@
 #ifndef FAULT_TOLERANCE_ELASTIC_GROUP_H
 #define FAULT_TOLERANCE_ELASTIC_GROUP_H
 
-#include "launcher/torchrun_flags.h"
+#include "launcher/attempt_history.h"
 #include "launcher/launch.h"
+#include "launcher/torchrun_flags.h"
 
 typedef struct {
     Flags *flags; // node_rank, max_nodes, master_addr, master_port: the current attempt's
@@ -32,6 +33,7 @@ typedef struct {
     int restart_count; // attempts before it
     int num_failures; // of these, how many ended because a rank failed
     int status; // of a job that is over, see group_join
+    History history; // how its attempts ended
 
     // Elastic only:
     int min_nodes, max_nodes, port; // as given in the flags
@@ -65,5 +67,6 @@ void group_change(Agents *agents);
 
 /* Tells the waiting nodes that the job has ended with this status. */
 void group_close(Group *group, int status);
+void group_free(Group *group); // after the last attempt
 
 #endif

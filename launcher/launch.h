@@ -306,6 +306,10 @@ typedef struct {
     atomic_bool heartbeat_over; // it saw the job's end, or its store has failed
 } Agents;
 
+/* Tells the next worker which rank it is: it inherits this environment (rank_environment.c). */
+void rank_set_environment(const Flags *flags, const Agents *agents, const Logs *logs,
+                          int local_rank, int restart_count);
+
 void agents_join(Agents *agents, const Flags *flags);
 
 /* agents_join in parts. agents_open starts the store on node 0 and sets master_port. Fixed nodes

@@ -32,7 +32,7 @@ pairs() {
 05 05_fault_tolerance/train.c
 END
     [ ! -e 05_fault_tolerance/ddprun.c ] ||
-        echo "05-ddprun 200 03_torchrun_env/ddprun.c 05_fault_tolerance/ddprun.c"
+        echo "05-ddprun 100 03_torchrun_env/ddprun.c 05_fault_tolerance/ddprun.c"
     echo "reconfigure 60 05_fault_tolerance/train.c 05_fault_tolerance/reconfigure/train_reconfigure.c"
     before=02_multi_gpu_spawn/train.c # the asides, which start from step 02
     for stage in 1 2 3 4 5; do

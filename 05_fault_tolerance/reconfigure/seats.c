@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "05_fault_tolerance/checks/process_identity.h"
 #include "05_fault_tolerance/reconfigure/agreement.h"
 #include "common/base/memory.h"
+#include "common/base/signals.h"
 
+#define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
 #define STORE_SECONDS 30.0 // for the store, which a thread of node 0's launcher serves, to answer
 
 bool seats_wanted(void)
@@ -131,4 +134,22 @@ int seats_vacant(Seats *seats, Workers *workers)
         }
     }
     return -1;
+}
+
+bool seats_end(Seats *seats, Workers *workers, int signal, double seconds)
+{
+    const double now = seconds_awake();
+    const int request = signal == SIGINT ? SIGTERM : signal;
+    if (seats->end_begun == 0)
+        seats->end_begun = seats->next_request = now;
+    if (!seats->on || (workers->num_running == 0 && !seats->fills) ||
+        now >= seats->end_begun + seconds)
+        return false;
+    for (int i = 0; now >= seats->next_request && i < workers->num_workers; i++)
+        if (workers->worker[i].running && process_catches(workers->worker[i].pid, request))
+            kill(workers->worker[i].pid, request);
+    if (now >= seats->next_request)
+        seats->next_request = now + 1;
+    return workers_wait(workers, 0.1) != SIGINT ||
+           seconds_awake() <= seats->end_begun + DOUBLE_SECONDS;
 }

@@ -15,6 +15,7 @@ typedef struct {
     int first_rank, max_restarts;
     int *incarnation; // by local rank: of the process in the seat
     Store store; // of the attempt, with the ranks' prefix
+    double end_begun, next_request; // of seats_end; 0: not yet
 } Seats;
 
 bool seats_wanted(void); // is DDP_RECONFIGURE set?
@@ -29,5 +30,10 @@ void seats_announce(Seats *seats, int local_rank);
 /* Whenever a worker may have ended: returns a local rank whose process is to be replaced, or -1.
  * Kills those that the others suspect. Sets `fills`. */
 int seats_vacant(Seats *seats, Workers *workers);
+
+/* Passes a request to end on to the ranks, once a second, since a new one has not got it yet, and
+ * waits for a moment. Returns false if they have ended, or are to be ended now: after `seconds`, at
+ * a second Ctrl-C, and if seats are not filled at all. */
+bool seats_end(Seats *seats, Workers *workers, int signal, double seconds);
 
 #endif
