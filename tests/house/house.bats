@@ -17,10 +17,10 @@ ceilings() { # PROGRAM LINES: of common/ and launcher/, in a build for CPUs alon
 02_multi_gpu_spawn/train_a_spawn 5050
 02_multi_gpu_spawn/train 9850
 03_torchrun_env/train 9950
-03_torchrun_env/ddprun 4850
+03_torchrun_env/ddprun 4900
 04_slurm_multinode/train 10200
 05_fault_tolerance/train 10200
-05_fault_tolerance/ddprun 5950
+05_fault_tolerance/ddprun 6150
 END
 }
 built_ceilings() { # of the programs as they lie here: with extras/ and the step's own folder (closure.py --built)
@@ -55,8 +55,8 @@ room() {
 @test "common/ has no more lines and files than it may" {
     at_most $LINES lines "$(find common -type f ! -name README.md -exec cat {} + | wc -l)"
     at_most $FILES files "$(find common -type f ! -name README.md | wc -l)"
-    at_most $LINES_CPU "lines without CUDA, NCCL and MPI" "$(find common -type f ! -name README.md ! -path '*/cuda/*' ! -path '*/nccl/*' \
-        ! -path '*/mpi/*' ! -name '*cuda*' -exec cat {} + | wc -l)"
+    at_most $LINES_CPU "lines without CUDA, NCCL and MPI" "$(find common -type f ! -name README.md ! -path '*/cuda/*' ! -path '*/nccl/*' ! -path '*/mpi/*' \
+        -not -name '*cuda*' -exec cat {} + | wc -l)"
     at_most $LAUNCHER "lines of launcher/" "$(cat launcher/*.[ch] | wc -l)"
 }
 

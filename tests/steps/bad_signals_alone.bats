@@ -62,7 +62,8 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execvp(sys.argv[1], sys.argv[1:])' unshare -pf --mount-proc $program 1000000000 $LINEAR --checkpoint-dir "$OUT/d" >"$OUT/said" 2>&1 3>&- &
             job=$!
             until_true 100 is_busy "$program" || { cat "$OUT/said" && false; }
-            kill -$signal "$(pgrep -P $job)"
+            until_true 100 pgrep -P $job >"$OUT/child" || { cat "$OUT/said" && false; }
+            kill -$signal "$(head -n 1 "$OUT/child")"
             until_true 100 none_left || { echo "$program is still there" && false; }
             job_ends $((128 + $(number $signal)))
         done

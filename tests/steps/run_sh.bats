@@ -86,7 +86,7 @@ Usage: $step/train [total_epochs [save_every]] [options]"*"--batch-size N"* ]]
         echo "$output"
         [ "$status" -eq 0 ]
         [[ $output == *MASTER_ADDR=* ]]
-        ! grep '^LOCAL_\|^RANK=\|^WORLD_SIZE=\|^GROUP_RANK=\|=192.0.2.1\|^MASTER_PORT=1$\|USE_AGENT_STORE\|=/*outer$' <<<"$output"
+        ! grep '^LOCAL_\|^RANK=\|^WORLD_SIZE=\|^GROUP_RANK=\|=192.0.2.1\|^MASTER_PORT=1$\|USE_AGENT_STORE\|=/*outer$' <<<"$output" || false
     done
 }
 

@@ -157,8 +157,8 @@ broken() {
         env -u MAKEFLAGS make -n V=1 check-lab BUILD="$BATS_TEST_TMPDIR/build" "$@" |
             sed -n '/nvcc/p; / -c -o .*common.base/{s/ -M.* -march/ -march/; s/ -DVERSION=[^ ]*//; s/ -c .*//; p}' | sort -u
     }
-    [ "$(plan)" = 'gcc -I. -O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -march=x86-64-v2 -Wconversion -Wno-sign-conversion' ]
-    [ "$(plan MARCH=x86-64-v3)" = 'gcc -I. -O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -march=x86-64-v3 -Wconversion -Wno-sign-conversion' ]
+    [ "$(plan)" = 'gcc -I. -O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror=implicit-function-declaration -march=x86-64-v2 -Wconversion -Wno-sign-conversion' ]
+    [ "$(plan MARCH=x86-64-v3)" = 'gcc -I. -O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror=implicit-function-declaration -march=x86-64-v3 -Wconversion -Wno-sign-conversion' ]
 }
 
 @test "a build without extras keeps no journals, and check-lab says that it cannot judge" {
