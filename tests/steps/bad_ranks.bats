@@ -72,6 +72,7 @@ EOF2
     grep -qh "fatal: process [0-9]* on .* is rank 1 already: every rank needs" "$OUT/first" "$OUT/second"
     start_rank two 2 3 -- --timeout 200
     until_true 250 test -s "$OUT/zero.status" -a -s "$OUT/two.status"
+    tail -n 3 "$OUT/zero" "$OUT/first" "$OUT/second" "$OUT/two"
     [ "$(cat "$OUT/zero.status" "$OUT/two.status")" = "0
 0" ]
 }
