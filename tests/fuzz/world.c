@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <netdb.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -17,8 +18,8 @@
 
 #include "common/base/comfort.h"
 #include "common/base/signals.h"
-#include "launcher/launch.h"
 #include "common/save/checkpoint.h"
+#include "launcher/launch.h"
 #include "tests/fuzz/memory.h"
 
 /* The functions that are stood in for at the end of this file, wherever they are called. */
@@ -34,6 +35,8 @@ int __real_nanosleep(const struct timespec *time, struct timespec *rest);
 int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 int __real_net_connect(const char *host, int port, double deadline);
 int __real_net_listen(const char *host, int *port);
+int __real_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **found);
 int __real_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 ssize_t __real_getrandom(void *bytes, size_t count, unsigned flags);
 pid_t __real_getpid(void);
@@ -308,6 +311,15 @@ int __wrap_net_connect(const char *host, int port, double deadline)
     clock_ns += 1000000000;
     errno = ECONNREFUSED;
     return -1;
+}
+
+/* No name is known: the C library keeps memory for looking one up. */
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **found)
+{
+    struct addrinfo numeric = hints != NULL ? *hints : (struct addrinfo){ 0 };
+    numeric.ai_flags |= running ? AI_NUMERICHOST | AI_NUMERICSERV : 0;
+    return __real_getaddrinfo(host, port, &numeric, found);
 }
 
 /* Threads do not start: a run is one thread, and the same each time. */
