@@ -11,8 +11,8 @@
 #ifndef FAULT_TOLERANCE_RECONFIGURE_H
 #define FAULT_TOLERANCE_RECONFIGURE_H
 
-#include "05_fault_tolerance/reconfigure/agreement.h"
 #include "05_fault_tolerance/diagnostics.h"
+#include "05_fault_tolerance/reconfigure/agreement.h"
 #include "05_fault_tolerance/snapshots.h"
 #include "05_fault_tolerance/stop.h"
 #include "common/comm/dist_env.h"

@@ -1,5 +1,6 @@
 /*
- * 05_fault_tolerance/reconfigure/train_reconfigure - the survivors of a failure go on in the same processes.
+ * 05_fault_tolerance/reconfigure/train_reconfigure - the survivors of a failure go on in the same
+ * processes.
  *
  * New: a collective that fails revokes the group, and the loop is left. The ranks that are left and
  * a new one form the next group, which goes on from the memory of a survivor.

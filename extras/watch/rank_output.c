@@ -13,10 +13,10 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "launcher/launch.h"
 #include "extras/watch/numa.h"
 #include "extras/watch/rank_report.h"
 #include "extras/watch/tee.h"
+#include "launcher/launch.h"
 
 /* By local rank. */
 typedef struct {

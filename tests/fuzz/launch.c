@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/node_assignment.h"
 #include "common/base/comfort.h"
 #include "launcher/launch.h"
+#include "launcher/node_assignment.h"
 #include "tests/fuzz/targets.h"
 
 /* What was understood can be told on and shown, and is understood again. */

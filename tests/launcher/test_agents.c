@@ -1,10 +1,10 @@
 /* Two launchers of one job, one of which can no longer talk to the other. */
 #include <sys/socket.h>
 
-#include "launcher/node_assignment.h"
 #include "common/base/log.h"
 #include "common/comm/store/net.h"
 #include "launcher/launch.h"
+#include "launcher/node_assignment.h"
 #include "tests/helpers/child.h"
 
 #define SECONDS 300 // until both must have ended; child.h kills them at 600

@@ -1,6 +1,6 @@
-/* Ranks that agree on their next group after a failure: 05_fault_tolerance/reconfigure/agreement.c as it is,
- * over the simulated store. Launcher, connections and training are imitated: a rank sees the
- * messages of its own generation, and no others. */
+/* Ranks that agree on their next group after a failure: 05_fault_tolerance/reconfigure/agreement.c
+ * as it is, over the simulated store. Launcher, connections and training are imitated: a rank sees
+ * the messages of its own generation, and no others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,8 +162,8 @@ static void start(Store *store, int seat)
     sim_start(number_of(seat, life[seat]), be_rank, process);
 }
 
-/* As 05_fault_tolerance/reconfigure/seats.c. Returns how many seats still have a process that runs, or get a
- * new one. */
+/* As 05_fault_tolerance/reconfigure/seats.c. Returns how many seats still have a process that runs,
+ * or get a new one. */
 static int look_after(Store *store)
 {
     char text[TEXT_BYTES], end[TEXT_BYTES];

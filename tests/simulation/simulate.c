@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/elastic_group.h"
 #include "common/comm/store/store.h"
+#include "launcher/elastic_group.h"
 #include "launcher/launch.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/simulator.h"
