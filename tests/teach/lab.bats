@@ -80,8 +80,8 @@ broken() {
     needs_journals
     broken "it does not compile" 's/^    optim_step(optim);/    (void)atoi("1");\n&/'
     [[ $output == *"hint: atoi is declared in a header that is not included: "*"stdlib.h"* ]]
-    broken "it does not compile" 's/^    optim_step(optim);/    (void)signal_name(1);\n&/'
-    [[ $output == *"hint: signal_name is declared in a header that is not included: common/base/signals.h"* ]]
+    broken "it does not compile" 's/^    optim_step(optim);/    (void)dist_env_cores(0);\n&/'
+    [[ $output == *"hint: dist_env_cores is declared in a header that is not included: common/comm/dist_env.h"* ]]
     broken "collective " 's/if (batch->number % args/if (rank == 0 \&\& batch->number % args/'
     broken "the result is printed by" 's/^    if (pg->rank == 0)/    if (true)/'
     broken "after step 1 the ranks have different weights" 's/^    optim_step(optim);/&\n    model->params[5] += pg->rank;/'
