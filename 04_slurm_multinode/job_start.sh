@@ -31,7 +31,14 @@ fi
 # Each task of a job array (--array) is a job of its own, with a folder of its own inside the checkpoint folder.
 task=${SLURM_ARRAY_TASK_ID:-${PBS_ARRAY_INDEX:-}}
 if [ -n "$task" ]; then
-    folder=checkpoints previous=''
+    config=config.yaml previous=''
+    for word; do
+        case $word in --config=*) config=${word#*=} ;; esac
+        [ "$previous" != --config ] || config=$word
+        previous=$word
+    done
+    folder=$(sed -n 's/^checkpoint[-_]dir: *["'"'"']\{0,1\}\([^"'"'"'#]*[^"'"'"'# ]\).*/\1/p' "$config" 2>/dev/null | tail -n 1)
+    folder=${folder:-checkpoints} previous=''
     for word; do
         case $word in --checkpoint[-_]dir=*) folder=${word#*=} ;; esac
         case $previous in --checkpoint[-_]dir) folder=$word ;; esac

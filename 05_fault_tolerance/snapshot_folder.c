@@ -192,14 +192,16 @@ bool snapshot_folder_resume(Checkpoint *checkpoint)
 static bool move_aside(const char *dir, const Safetensors *old, Safetensors *file)
 {
     const bool is_ours = safetensors_metadata(old, CHECKPOINT_VERSION_KEY) != NULL;
-    const uint32_t number =
-        is_ours ? safetensors_metadata_checksum(old, "") : (uint32_t)old->data_bytes;
+    uint32_t number = is_ours ? safetensors_metadata_checksum(old, "") : 0;
     const char *name = strrchr(old->path, '/') + 1;
     char *folder = NULL, *path = NULL;
     CHECK(asprintf(&folder, "%s/" ASIDE, dir) > 0, "out of memory");
-    CHECK(asprintf(&path, "%s/%.*s.%08x.safetensors", folder, (int)strcspn(name, "."), name,
-                   number) > 0,
-          "out of memory");
+    do {
+        free(path);
+        CHECK(asprintf(&path, "%s/%.*s.%08x.safetensors", folder, (int)strcspn(name, "."), name,
+                       number++) > 0,
+              "out of memory");
+    } while (!is_ours && access(path, F_OK) == 0); // of two of ours with one number one is enough
     const bool ok = (folder_try(folder) && rename(old->path, path) == 0) ||
                     file_reject(file, "is of another run, and cannot be moved to %s: %s", folder,
                                 strerror(errno));

@@ -1,6 +1,6 @@
 /* attempt_history.h - how the earlier attempts of a job ended. */
-#ifndef FAULT_TOLERANCE_ATTEMPT_HISTORY_H
-#define FAULT_TOLERANCE_ATTEMPT_HISTORY_H
+#ifndef LAUNCHER_ATTEMPT_HISTORY_H
+#define LAUNCHER_ATTEMPT_HISTORY_H
 
 #include "launcher/launch.h"
 

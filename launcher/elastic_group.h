@@ -20,8 +20,8 @@
  * lost: without it the nodes cannot find each other. A node that cannot reach it tries again for
  * join_timeout.
  */
-#ifndef FAULT_TOLERANCE_ELASTIC_GROUP_H
-#define FAULT_TOLERANCE_ELASTIC_GROUP_H
+#ifndef LAUNCHER_ELASTIC_GROUP_H
+#define LAUNCHER_ELASTIC_GROUP_H
 
 #include "launcher/attempt_history.h"
 #include "launcher/launch.h"

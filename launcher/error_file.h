@@ -1,6 +1,6 @@
 /* error_file.h - the root cause of a failed job, for the program that started this launcher. */
-#ifndef FAULT_TOLERANCE_ERROR_FILE_H
-#define FAULT_TOLERANCE_ERROR_FILE_H
+#ifndef LAUNCHER_ERROR_FILE_H
+#define LAUNCHER_ERROR_FILE_H
 
 #include "launcher/launch.h"
 

@@ -1,7 +1,7 @@
 /* launch.h - a launcher: reads its command line, starts the ranks of its node, watches them, and
  * meets and ends with the launchers of the job's other nodes. */
-#ifndef COMMON_LAUNCH_LAUNCH_H
-#define COMMON_LAUNCH_LAUNCH_H
+#ifndef LAUNCHER_LAUNCH_H
+#define LAUNCHER_LAUNCH_H
 
 #include <limits.h>
 #include <pthread.h>

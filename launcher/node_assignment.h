@@ -1,7 +1,7 @@
 /* node_assignment.h - node 0's message to a waiting agent: its assignment in the next group, or the
  * end of the job. */
-#ifndef FAULT_TOLERANCE_NODE_ASSIGNMENT_H
-#define FAULT_TOLERANCE_NODE_ASSIGNMENT_H
+#ifndef LAUNCHER_NODE_ASSIGNMENT_H
+#define LAUNCHER_NODE_ASSIGNMENT_H
 
 #include "launcher/launch.h"
 

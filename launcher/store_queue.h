@@ -1,6 +1,6 @@
 /* store_queue.h - queues in the store, in which waiting agents line up for node 0. */
-#ifndef FAULT_TOLERANCE_STORE_QUEUE_H
-#define FAULT_TOLERANCE_STORE_QUEUE_H
+#ifndef LAUNCHER_STORE_QUEUE_H
+#define LAUNCHER_STORE_QUEUE_H
 
 #include "common/comm/store/store.h"
 

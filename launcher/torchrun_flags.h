@@ -10,8 +10,8 @@
  * As under torchrun, Python runs a path that cannot be executed: a file of any name, or a folder
  * with a __main__.py.
  */
-#ifndef FAULT_TOLERANCE_TORCHRUN_FLAGS_H
-#define FAULT_TOLERANCE_TORCHRUN_FLAGS_H
+#ifndef LAUNCHER_TORCHRUN_FLAGS_H
+#define LAUNCHER_TORCHRUN_FLAGS_H
 
 #include <signal.h>
 

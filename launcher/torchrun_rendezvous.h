@@ -2,8 +2,8 @@
  *
  * torchrun's elastic nodes coordinate through a Python object in the store, which ddprun cannot
  * use. Without these two functions each would wait for the other until join_timeout. */
-#ifndef FAULT_TOLERANCE_TORCHRUN_RENDEZVOUS_H
-#define FAULT_TOLERANCE_TORCHRUN_RENDEZVOUS_H
+#ifndef LAUNCHER_TORCHRUN_RENDEZVOUS_H
+#define LAUNCHER_TORCHRUN_RENDEZVOUS_H
 
 #include "common/comm/store/store.h"
 

@@ -8,7 +8,7 @@
 
 #include "common/base/log.h"
 
-#define STOPPED_SECONDS 1.0 // without a look: longer than a busy machine lets a process wait
+#define STOPPED_SECONDS 1.0 // between two readings: longer than a busy machine lets a process wait
 
 /* In glibc since 2.32, not in musl. (strsignal says "Terminated" in the user's language.) */
 const char *sigabbrev_np(int signal) __attribute__((weak));
@@ -34,9 +34,9 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
     return error;
 }
 
-static _Atomic double looked_at, absent; // the latest look; seconds in which nobody looked
+static _Atomic double looked_at, absent; // time of the latest reading; seconds in the gaps so far
 
-/* Reads the time under the mutex: if the process is stopped here, the next look notices it. */
+/* Reads the time under the mutex: if the process is stopped here, the next reading notices it. */
 double seconds_awake(void)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -13,12 +13,13 @@ const char *signal_name(int signal);
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* The clock of all deadlines. It stands still while this process does not run: if a whole job is
- * stopped and continued, or its machine is suspended, no timeout runs out meanwhile. To tell that,
- * it must be read often: a time of more than a second without a look counts as a moment. So a wait
- * sleeps in poll_awake, which is poll with seconds (INFINITY: without an end) and looks. */
+ * stopped and continued, or its machine is suspended, no timeout runs out meanwhile. To notice
+ * that, it must be read often: a gap of more than a second between two readings counts as 0.2 s. So
+ * a wait sleeps in poll_awake, which is poll with seconds (INFINITY: without an end) and reads it.
+ */
 double seconds_awake(void);
 double seconds_awake_at_tick(void); // as of the last 10 ms: much faster to read
 int poll_awake(struct pollfd *polled, nfds_t count, double seconds);
-#define AWAKE_LOOK_SECONDS 0.2 // between two looks of a wait that sleeps elsewhere
+#define AWAKE_LOOK_SECONDS 0.2 // between two readings by a wait that sleeps elsewhere
 
 #endif

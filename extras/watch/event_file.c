@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -145,7 +146,9 @@ static void cut_file(int fd, const char *name, uint64_t first_step)
     Message event;
     off_t end = 0;
     struct stat status; // a pipe may block, a link names a file elsewhere
-    const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1;
+    const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+                         status.st_nlink == 1 &&
+                         flock(fd, LOCK_EX | LOCK_NB) == 0; // else it is written
     FILE *file = fdopen(fd, "r+");
     CHECK(file != NULL, "out of memory");
     const Message version = version_event();
@@ -187,9 +190,11 @@ void event_file_open(EventFile *events, const char *dir, uint64_t first_step)
             snprintf(events->path, sizeof events->path, "%s/events.out.tfevents.%lld.%s.%d.%d", dir,
                      (long long)time(NULL), host, (int)getpid(), number);
         CHECK(length < (int)sizeof events->path, "the path of --metrics-dir is too long: %s", dir);
-        events->file = fopen(events->path, "wxe");
+        events->file = fopen(events->path, "axe");
         if (events->file == NULL && errno != EEXIST)
             break;
+        if (events->file != NULL)
+            flock(fileno(events->file), LOCK_EX | LOCK_NB); // so that no other run cuts it
     }
     CHECK(events->file != NULL, "cannot write %s: %s: name another folder with --metrics-dir",
           events->path, strerror(errno));

@@ -86,7 +86,7 @@ def place_of(names, lab, name, labs):
             return path
     found = [path for path in names if re.fullmatch(rf"(?:[^/]+/){{0,3}}{re.escape(lab)}/{re.escape(name)}", path)]
     if len(found) > 1:
-        raise Refused(f"{lab}/{name} is there {len(found)} times ({', '.join(sorted(found)[:3])}): hand in one")
+        raise Near(f"{lab}/{name} is there {len(found)} times ({', '.join(sorted(found)[:3])}): hand in one")
     alone = name in names and sum(name in files_of(other) for other in labs) == 1
     return found[0] if found else name if alone else None
 

@@ -132,8 +132,10 @@ def refusals():
                 assert said == b"" or b" 4" in said[:12] or b" 505" in said[:13], said
         for host in b"evil.example", b"127.0.0.1.evil.example:%d" % server.port: # a page of another site, by DNS rebinding
             with server.connect() as client:
-                client.sendall(b"GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n" % host)
+                client.sendall(b"GET / HTTP/1.1\r\nHost: %s\r\n\r\n" % host)
                 assert client.recv(1 << 16).startswith(b"HTTP/1.1 403 "), host
+                client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")  # who looks whether it runs gives no name
+                assert client.recv(1 << 16).startswith(b"HTTP/1."), host
         predicted(server.ask("POST", "/predict", good, JSON))
 
 

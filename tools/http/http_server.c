@@ -105,23 +105,21 @@ void http_allow(struct MHD_Connection *connection, double seconds)
         client->deadline = seconds_now() + seconds;
 }
 
-/* Does the header Host name this machine? A page of another site has a name there, and no address:
- * a browser looks up no name that is one. */
+/* Does the header Host name this machine, as a client on it does? A page of another site has a name
+ * there, and no address: a browser looks up no name that is one. */
 static bool is_our_host(const HttpServer *server, const char *host)
 {
-    char name[256], machine[256] = "";
+    char name[256];
     struct in6_addr address;
     const char *begin = host + (host[0] == '['); // [::1]:8000
     const size_t length = strcspn(begin, begin > host ? "]" : ":");
     if (length == 0 || length >= sizeof name)
         return false;
-    snprintf(name, sizeof name, "%.*s", (int)length, begin);
+    snprintf(name, sizeof name, "%.*s", (int)length - (begin[length - 1] == '.'), begin);
     if (begin > host)
         return begin[length] == ']' && inet_pton(AF_INET6, name, &address) == 1;
-    gethostname(machine, sizeof machine - 1);
     return inet_pton(AF_INET, name, &address) == 1 || strcasecmp(name, "localhost") == 0 ||
-           strcasecmp(name, server->options->bind) == 0 ||
-           (!server->loopback && strcasecmp(name, machine) == 0);
+           strcasecmp(name, server->options->bind) == 0;
 }
 
 /* Called for each request when its header is there, for each part of its body, and at its end. */
@@ -138,12 +136,14 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         if (length != NULL && strtoull(length, NULL, 10) > HTTP_MAX_BODY_BYTES)
             return http_refuse_size(connection);
         *request = mem_calloc(1, sizeof *upload);
+        http_allow(connection, server->options->timeout);
         return MHD_YES;
     }
     if (*part_bytes == 0) {
         const char *host =
             MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
-        if (host == NULL || !is_our_host(server, host))
+        if (server->loopback && strcmp(url, "/healthz") != 0 &&
+            (host == NULL || !is_our_host(server, host)))
             return http_refuse(connection, MHD_HTTP_FORBIDDEN,
                                "the header Host does not name this machine: ask for its address, "
                                "or for localhost");

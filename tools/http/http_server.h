@@ -6,7 +6,8 @@
  * is closed.
  *
  * A web page of another site cannot ask: its address may be made to lead here (DNS rebinding), but
- * then its name is in the header Host. So that must be an address, localhost, or this machine's.
+ * then its name is in the header Host. So on the loopback interface that must be an address or
+ * localhost. Beyond it any client may ask: tools/watch wants its token, tools/serve warns.
  */
 #ifndef TOOLS_HTTP_HTTP_SERVER_H
 #define TOOLS_HTTP_HTTP_SERVER_H

@@ -215,14 +215,17 @@ static int connect_to(const struct addrinfo *to, double deadline)
     return without_delay(fd);
 }
 
-static int connect_host(const char *host, int port, double deadline)
+/* A slow lookup, in which the clock of deadlines is not read, moves the deadline. */
+static int connect_host(const char *host, int port, double *deadline)
 {
+    const double begun = seconds_now() - seconds_awake();
     struct addrinfo *addresses = resolve(host, port, 0);
+    *deadline -= seconds_now() - seconds_awake() - begun;
     if (addresses == NULL)
         return -1;
     int fd = -1;
     for (const struct addrinfo *to = addresses; to != NULL && fd < 0; to = to->ai_next)
-        fd = connect_to(to, fmin(deadline, seconds_awake() + ATTEMPT_SECONDS));
+        fd = connect_to(to, fmin(*deadline, seconds_awake() + ATTEMPT_SECONDS));
     freeaddrinfo(addresses);
     return fd;
 }
@@ -231,7 +234,7 @@ int net_connect(const char *host, int port, double deadline)
 {
     static atomic_bool warned; // once for each process
     for (double pause = 0.004;; pause = fmin(2 * pause, 0.5)) {
-        const int fd = connect_host(host, port, deadline);
+        const int fd = connect_host(host, port, &deadline);
         const double left = deadline - seconds_awake();
         if (fd >= 0 || !(left > 0))
             return fd;

@@ -46,7 +46,7 @@ static ProcessGroup *group;
 // The pass in progress.
 static const Case *now;
 static Tensor parameter[MOST_PARAMETERS];
-static char names[MOST_PARAMETERS][32];
+static char names[MOST_PARAMETERS][40];
 static float *grads;
 static size_t numel;
 static int marks, passes;

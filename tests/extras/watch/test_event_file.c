@@ -201,6 +201,23 @@ static void test_cut_no_others(void **state)
     assert_int_equal(clear_folder(NULL), 0);
 }
 
+/* A run that goes on writes its file; another run in the folder does not cut it. */
+static void test_cut_no_live_file(void **state)
+{
+    (void)state;
+    EventFile ours, theirs;
+    unsigned char bytes[4096];
+    event_file_open(&ours, folder, 1);
+    event_file_scalar(&ours, "train/loss", 1, 2.5);
+    event_file_flush(&ours);
+    const size_t size = file_get(ours.path, bytes, sizeof bytes);
+    event_file_open(&theirs, folder, 1);
+    event_file_close(&theirs);
+    assert_int_equal(file_get(ours.path, bytes, sizeof bytes), size);
+    event_file_close(&ours);
+    assert_int_equal(clear_folder(NULL), 0);
+}
+
 static void open_nowhere(const void *context)
 {
     (void)context;
@@ -233,7 +250,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes),           cmocka_unit_test(test_checksums),
         cmocka_unit_test(test_two_in_a_second), cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_cut_no_others),   cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_cut_no_others),   cmocka_unit_test(test_cut_no_live_file),
+        cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
