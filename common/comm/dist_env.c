@@ -85,7 +85,8 @@ void dist_env_init(DistEnv *env)
     const Launcher *launcher = env->launcher;
     if (comfort.check_launchers != NULL)
         comfort.check_launchers();
-    if (launcher != &launchers[0]) // no launcher of these ranks serves a store
+    // No launcher of these ranks serves a store. (Where srun is only pretended, one does.)
+    if (launcher != &launchers[0] && (launcher->is_mpi || is_set("SLURM_JOB_ID")))
         unsetenv("TORCHELASTIC_USE_AGENT_STORE");
     env->rank = env_number(launcher->rank);
     env->world_size = env_number(launcher->world_size);

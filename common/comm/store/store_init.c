@@ -27,8 +27,11 @@ static bool connect_patiently(Store *store, const char *host, int port, double t
 {
     if (store_connect(store, host, port, fmin(timeout, STORE_PATIENCE)))
         return true;
-    CHECK(errno != ECONNREFUSED || !agent_serves(port), // an agent serves before its ranks start
-          "no launcher serves a store at %s:%d: unset TORCHELASTIC_USE_AGENT_STORE", host, port);
+    CHECK(
+        errno != ECONNREFUSED || !agent_serves(port), // an agent serves before its ranks start
+        "no store at %s:%d, where a launcher should serve it: is MASTER_ADDR right? If no launcher "
+        "started this, unset TORCHELASTIC_USE_AGENT_STORE",
+        host, port);
     if (timeout <= STORE_PATIENCE || errno == EPROTO)
         return false;
     if (errno != ENXIO) // said by net_connect

@@ -142,8 +142,10 @@ static void test_agent_that_is_gone(void **state)
     snprintf(master_port, sizeof master_port, "%d", port);
     setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
     setenv("MASTER_PORT", master_port, 1);
-    expect_death(serve, port,
-                 "no launcher serves a store at 127.0.0.1:%d: unset TORCHELASTIC_USE_AGENT_STORE");
+    expect_death(
+        serve, port,
+        "no store at 127.0.0.1:%d, where a launcher should serve it: is MASTER_ADDR right? If no "
+        "launcher started this, unset TORCHELASTIC_USE_AGENT_STORE");
     forget_launcher();
 }
 
