@@ -110,9 +110,9 @@ int main(int argc, char **argv)
 {
     Flags flags;
     flags_parse(&flags, &more_flags, argc, argv);
-    Logs *logs = logs_init(&flags); // where the ranks' output goes
     TorchrunFlags torchrun; // flags that step 03 leaves out
     torchrun_flags_read(&torchrun, &flags);
+    Logs *logs = logs_init(&flags); // where the ranks' output goes
     Group group; // the nodes, as they come and go
     group_open(&group, &flags, &torchrun);
     Agents agents; // the launchers of all nodes
