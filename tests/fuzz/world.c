@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <math.h>
 #include <netdb.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -31,6 +32,11 @@ int __real_clock_gettime(clockid_t id, struct timespec *now);
 char *__real_getenv(const char *name);
 int __real_setenv(const char *name, const char *value, int overwrite);
 unsigned __real_sleep(unsigned seconds);
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+double __real_seconds_awake(void);
+double __real_seconds_awake_at_tick(void);
+int __real_poll_awake(struct pollfd *fds, nfds_t count, double seconds);
 int __real_nanosleep(const struct timespec *time, struct timespec *rest);
 int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 int __real_net_connect(const char *host, int port, double deadline);
@@ -245,6 +251,27 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *now)
     return 0;
 }
 
+/* A run is never stopped, so the clock of deadlines is the same; and none hears of the run before.
+ */
+double __wrap_seconds_awake(void)
+{
+    return running ? seconds_now() : __real_seconds_awake();
+}
+
+double __wrap_seconds_awake_at_tick(void)
+{
+    return running ? seconds_now() : __real_seconds_awake_at_tick();
+}
+
+int __wrap_poll_awake(struct pollfd *fds, nfds_t count, double seconds)
+{
+    if (!running)
+        return __real_poll_awake(fds, count, seconds);
+    const double left = fmin(fmax(seconds, 0), 1e9);
+    const struct timespec time = { (time_t)left, (long)(1e9 * fmod(left, 1)) };
+    return __wrap_ppoll(fds, count, &time, NULL);
+}
+
 unsigned __wrap_sleep(unsigned seconds)
 {
     if (!running)
@@ -326,6 +353,17 @@ int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo
 int __wrap_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
     return running ? 0 : __real_thread_start(thread, run, argument);
+}
+
+/* Nor are there others to keep out: a run that ends inside would leave it locked for the next. */
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    return running ? 0 : __real_pthread_mutex_lock(mutex);
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    return running ? 0 : __real_pthread_mutex_unlock(mutex);
 }
 
 /* What nobody outside can guess, the input may know all the same. */
