@@ -28,24 +28,25 @@ if [ -z "${DDP_SECRET_FILE+set}" ] && [ "${LAUNCHER:-}" != torchrun ] && grep -q
     }
 fi
 
+# last NAME WORD...: the value of this option among the words; the last one counts.
+last() {
+    name=$1 value=''
+    while shift && [ $# -gt 0 ]; do
+        # shellcheck disable=SC2254 # a name may have [-_] in it
+        case $1 in --$name=*) value=${1#*=} ;; --$name) value=${2:-} ;; esac
+    done
+    echo "$value"
+}
+
 # Each task of a job array (--array) is a job of its own, with a folder of its own inside the checkpoint folder.
 task=${SLURM_ARRAY_TASK_ID:-${PBS_ARRAY_INDEX:-}}
 if [ -n "$task" ]; then
-    config=config.yaml previous=''
-    for word; do
-        case $word in --config=*) config=${word#*=} ;; esac
-        [ "$previous" != --config ] || config=$word
-        previous=$word
-    done
-    folder=$(sed -n 's/^checkpoint[-_]dir: *["'"'"']\{0,1\}\([^"'"'"'#]*[^"'"'"'# ]\).*/\1/p' "$config" 2>/dev/null | tail -n 1)
-    folder=${folder:-checkpoints} previous=''
-    for word; do
-        case $word in --checkpoint[-_]dir=*) folder=${word#*=} ;; esac
-        case $previous in --checkpoint[-_]dir) folder=$word ;; esac
-        previous=$word
-    done
-    set -- "$@" --checkpoint-dir "$folder/task_$task"
-    echo "task $task of a job array: --checkpoint-dir $folder/task_$task" >&2
+    config=$(last config "$@") folder=$(last 'checkpoint[-_]dir' "$@")
+    [ -n "$folder" ] ||
+        folder=$(sed -n 's/^checkpoint[-_]dir: *["'"'"']\{0,1\}\([^"'"'"'#]*[^"'"'"'# ]\).*/\1/p' "${config:-config.yaml}" 2>/dev/null | tail -n 1)
+    folder=${folder:-checkpoints}/task_$task
+    set -- "$@" --checkpoint-dir "$folder"
+    echo "task $task of a job array: --checkpoint-dir $folder" >&2
 fi
 
 # Reports what the job was given.

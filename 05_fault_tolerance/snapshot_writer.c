@@ -52,7 +52,7 @@ static void start_thread(SnapshotWriter *writer, const char *name, bool is_requi
         checkpoint_copy(checkpoint, name, checkpoint_next(checkpoint), &writer->copy);
     writer->is_required = is_required;
     writer->is_reported = false;
-    writer->since = seconds_now();
+    writer->since = seconds_awake();
     const int error = thread_start(&writer->thread, write_copy, writer);
     CHECK(error == 0, "cannot start a thread that writes snapshots: %s", strerror(error));
     writer->running = true;
@@ -72,9 +72,8 @@ void snapshot_writer_start(SnapshotWriter *writer, const char *name)
  * being written. */
 static bool wait_for_thread(SnapshotWriter *writer, double seconds)
 {
-    const double end = seconds_awake() + seconds - (seconds_now() - writer->since);
     while (writer->running && pthread_tryjoin_np(writer->thread, NULL) == EBUSY) {
-        if (seconds_awake() >= end)
+        if (seconds_awake() - writer->since >= seconds)
             return false;
         process_group_keep_alive(writer->pg);
         poll(NULL, 0, POLL_MS);
@@ -87,7 +86,7 @@ static void report_slow_disk(SnapshotWriter *writer, const char *consequence)
 {
     if (!writer->is_reported)
         log_warning("%s is not on disk after %.1f s: %s is slow: %s", writer->copy.file.path,
-                    seconds_now() - writer->since, writer->disk, consequence);
+                    seconds_awake() - writer->since, writer->disk, consequence);
     writer->is_reported = true;
 }
 

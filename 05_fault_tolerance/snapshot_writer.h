@@ -15,7 +15,7 @@ typedef struct {
     char disk[DISK_BYTES]; // of the folder
     pthread_t thread;
     bool running; // the rest describes the file that it writes, or the last one
-    double since; // when it began
+    double since; // when it began, on the clock of seconds_awake()
     bool is_snapshot; // one more of --keep
     bool is_required; // the process ends if it fails
     bool is_reported; // as slow

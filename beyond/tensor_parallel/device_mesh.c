@@ -39,6 +39,6 @@ void device_mesh_init(DeviceMesh *mesh, ProcessGroup *pg, int tensor_ranks)
 
 void device_mesh_free(DeviceMesh *mesh)
 {
-    process_group_new_free(&mesh->tensor);
-    process_group_new_free(&mesh->data);
+    subgroup_free(&mesh->tensor);
+    subgroup_free(&mesh->data);
 }

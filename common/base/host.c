@@ -21,11 +21,15 @@ const Launcher launchers[] = {
     { .rank = NULL },
 };
 
+bool host_env_is_set(const char *name)
+{
+    return name != NULL && getenv(name) != NULL && *getenv(name) != '\0';
+}
+
 const Launcher *launcher_find(void)
 {
     for (const Launcher *at = launchers; at->rank != NULL; at++)
-        if (at->world_size != NULL && getenv(at->rank) != NULL && getenv(at->world_size) != NULL &&
-            *getenv(at->rank) != '\0' && *getenv(at->world_size) != '\0') // as docker compose may
+        if (host_env_is_set(at->rank) && host_env_is_set(at->world_size))
             return at;
     return NULL;
 }

@@ -19,6 +19,9 @@ extern const Launcher launchers[]; // the last one's rank is NULL
  * of them started this process. */
 const Launcher *launcher_find(void);
 
+/* Is the variable set, and not empty, as docker compose may set it? NULL is not. */
+bool host_env_is_set(const char *name);
+
 /* The number in a launcher's variable about this machine, such as LOCAL_WORLD_SIZE or
  * OMP_NUM_THREADS; the first of a list ("4,2"); 0 if there is none or it is too large. */
 int host_env_count(const char *name);

@@ -11,26 +11,22 @@
 #include <zlib.h>
 
 #include "common/base/comfort.h"
+#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/comm/env.h"
 
 #define DEFAULT_PORT 29500 // torchrun's
-
-static bool is_set(const char *name)
-{
-    return name != NULL && getenv(name) != NULL && *getenv(name) != '\0';
-}
 
 static const Launcher *require_launcher(void)
 {
     const Launcher *launcher = launcher_find();
     if (launcher != NULL)
         return launcher;
-    if (is_set("SLURM_JOB_ID"))
+    if (host_env_is_set("SLURM_JOB_ID"))
         die("this is a job of Slurm, but not a step of one: put srun in front of the program");
     die("%s is not set, nor are the variables of mpirun or srun: start this program with its "
         "run.sh, ddprun, torchrun, mpirun or srun",
-        is_set("RANK") ? "WORLD_SIZE" : "RANK");
+        host_env_is_set("RANK") ? "WORLD_SIZE" : "RANK");
 }
 
 /* Slurm counts the tasks of each node in turn: "2(x3),1" are three nodes of 2, then one of 1. */
@@ -54,7 +50,7 @@ static int tasks_of_node(const char *name, int node)
 static int find_local_world_size(const DistEnv *env)
 {
     const char *name = env->launcher->local_world_size;
-    if (!is_set(name))
+    if (!host_env_is_set(name))
         return 0;
     return strncmp(name, "SLURM_", 6) == 0 ? tasks_of_node(name, env->node) : env_number(name);
 }
@@ -73,9 +69,9 @@ static void find_master(DistEnv *env)
         env->master_addr = "127.0.0.1";
         env->master_port = DEFAULT_PORT;
     }
-    if (is_set("MASTER_ADDR"))
+    if (host_env_is_set("MASTER_ADDR"))
         env->master_addr = env_text("MASTER_ADDR");
-    if (is_set("MASTER_PORT"))
+    if (host_env_is_set("MASTER_PORT"))
         env->master_port = env_number("MASTER_PORT");
 }
 
@@ -86,7 +82,7 @@ void dist_env_init(DistEnv *env)
     if (comfort.check_launchers != NULL)
         comfort.check_launchers();
     // No launcher of these ranks serves a store. (Where srun is only pretended, one does.)
-    if (launcher != &launchers[0] && (launcher->is_mpi || is_set("SLURM_JOB_ID")))
+    if (launcher != &launchers[0] && (launcher->is_mpi || host_env_is_set("SLURM_JOB_ID")))
         unsetenv("TORCHELASTIC_USE_AGENT_STORE");
     env->rank = env_number(launcher->rank);
     env->world_size = env_number(launcher->world_size);
@@ -96,11 +92,11 @@ void dist_env_init(DistEnv *env)
 
     // Slurm's name for a node comes first: several of its nodes may be one machine. Without node
     // numbers, a checksum of the name serves, the same on all ranks of the node.
-    if (is_set("SLURMD_NODENAME"))
+    if (host_env_is_set("SLURMD_NODENAME"))
         snprintf(env->host, sizeof env->host, "%s", getenv("SLURMD_NODENAME"));
     else
         gethostname(env->host, sizeof env->host - 1);
-    env->node = is_set(launcher->node)
+    env->node = host_env_is_set(launcher->node)
                     ? env_number(launcher->node)
                     : (int)(crc32(0, (const Bytef *)env->host, (uInt)strlen(env->host)) & INT_MAX);
     env->local_world_size = find_local_world_size(env);
@@ -112,7 +108,7 @@ void dist_env_init(DistEnv *env)
     tell("LOCAL_RANK", env->local_rank, true); // overrides a stale value
     if (env->local_world_size > 0)
         tell("LOCAL_WORLD_SIZE", env->local_world_size, true);
-    if (is_set(launcher->cores)) { // as the job asked for; the step may have fewer
+    if (host_env_is_set(launcher->cores)) { // as the job asked for; the step may have fewer
         const int promised = env_number(launcher->cores), here = host_num_cores();
         tell("OMP_NUM_THREADS", promised < here ? promised : here, false);
     }
@@ -134,7 +130,7 @@ void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place)
 {
     const Launcher *launcher = env->launcher;
     char node[80] = "", ranks[16] = "", cores[DIST_ENV_CORES_BYTES], index[16] = "";
-    if (is_set(launcher->node))
+    if (host_env_is_set(launcher->node))
         snprintf(node, sizeof node, "node %d (%s) is ", env->node, launcher->node);
     if (env->local_world_size > 0)
         snprintf(ranks, sizeof ranks, " of %d", env->local_world_size);
@@ -145,7 +141,7 @@ void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place)
              node, env->host, env->local_rank, ranks, launcher->local_rank, device, index,
              dist_env_cores(cores), launcher->rank,
              env->master_addr != NULL ? env->master_addr : "unknown", env->master_port,
-             is_set("MASTER_ADDR")      ? "MASTER_ADDR"
-             : env->master_addr != NULL ? "all ranks are on one node"
-                                        : "MASTER_ADDR is not set");
+             host_env_is_set("MASTER_ADDR") ? "MASTER_ADDR"
+             : env->master_addr != NULL     ? "all ranks are on one node"
+                                            : "MASTER_ADDR is not set");
 }

@@ -20,17 +20,11 @@ static const char *const five[] = { "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_
                                     "MASTER_PORT" };
 enum { FIVE = 5 };
 
-static bool is_missing(const char *name)
-{
-    const char *value = getenv(name);
-    return value == NULL || value[0] == '\0';
-}
-
 /* False if mpirun or srun has started several ranks: each would train by itself. */
 static bool is_alone(void)
 {
     for (int i = 0; i < FIVE; i++)
-        if (!is_missing(five[i]))
+        if (host_env_is_set(five[i]))
             return false;
     const Launcher *launcher = launcher_find();
     return launcher == NULL || host_env_count(launcher->world_size) == 1;
@@ -53,7 +47,7 @@ static noreturn void refuse_missing(void)
     char names[128] = "";
     int num_missing = 0;
     for (int i = 0; i < FIVE; i++)
-        if (is_missing(five[i]))
+        if (!host_env_is_set(five[i]))
             strcat(strcat(names, num_missing++ > 0 ? ", " : ""), five[i]);
     die("%s %s not set: " HOW_TO_START, names, num_missing > 1 ? "are" : "is");
 }
@@ -63,7 +57,7 @@ const char *env_str(const char *name)
     if (strcmp(name, "RANK") == 0 && comfort.check_launchers != NULL)
         comfort.check_launchers();
     for (int i = 0; i < FIVE; i++) {
-        if (strcmp(name, five[i]) != 0 || !is_missing(name))
+        if (strcmp(name, five[i]) != 0 || host_env_is_set(name))
             continue;
         if (!is_alone())
             refuse_missing();
@@ -87,7 +81,7 @@ int env_int(const char *name)
 
 const char *env_text(const char *name)
 {
-    CHECK(!is_missing(name), "%s is not set: " HOW_TO_START, name);
+    CHECK(host_env_is_set(name), "%s is not set: " HOW_TO_START, name);
     return getenv(name);
 }
 

@@ -107,7 +107,7 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
  * so every rank may make its own. Free it when all calls on it have been waited for. Local. */
 void process_group_new(ProcessGroup *sub, ProcessGroup *pg, const int *ranks, int count,
                        const char *name);
-void process_group_new_free(ProcessGroup *sub);
+void subgroup_free(ProcessGroup *sub);
 
 /* Waits for all ranks, then closes the connections, and the store if init opened it: another group
  * may then be formed at its address. Before it ends, rank 0 writes traces and profiles of all

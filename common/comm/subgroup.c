@@ -28,7 +28,7 @@ void process_group_new(ProcessGroup *sub, ProcessGroup *pg, const int *ranks, in
     }
 }
 
-void process_group_new_free(ProcessGroup *sub)
+void subgroup_free(ProcessGroup *sub)
 {
     free(sub->members);
 }

@@ -13,17 +13,12 @@
 
 #define HOW_TO_START "start this program with its run.sh, ddprun or torchrun"
 
-static bool is_set(const char *name)
-{
-    return getenv(name) != NULL && *getenv(name) != '\0';
-}
-
 static void refuse_unknown_launcher(void)
 {
     static const char *const hints[] = { "PMIX_RANK",   "PMI_RANK",           "PMI_FD",
                                          "PALS_RANKID", "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK" };
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-        CHECK(!is_set(hints[i]),
+        CHECK(!host_env_is_set(hints[i]),
               "%s is set, so a launcher started this, but nothing says how many ranks there "
               "are: " HOW_TO_START,
               hints[i]);
@@ -34,10 +29,10 @@ static void refuse_unknown_launcher(void)
 /* May `outer` have started launchers and not ranks: one on each node, or a shell (srun --pty)? */
 static bool has_launchers(const Launcher *outer, const Launcher *used)
 {
-    const bool is_inner = used->is_mpi || is_set("TORCHELASTIC_RUN_ID");
+    const bool is_inner = used->is_mpi || host_env_is_set("TORCHELASTIC_RUN_ID");
     const char *per_node = getenv(outer->local_world_size);
     return (is_inner && per_node != NULL && atoi(per_node) == 1) ||
-           (!outer->is_mpi && is_set("SLURM_PTY_PORT"));
+           (!outer->is_mpi && host_env_is_set("SLURM_PTY_PORT"));
 }
 
 /* Has `other` started more ranks than the variables of `used` name? */

@@ -118,8 +118,8 @@ static void report(ProcessGroup *pg, const Hierarchy *hierarchy)
 
 static void hierarchy_free(Hierarchy *hierarchy)
 {
-    process_group_new_free(&hierarchy->across);
-    process_group_new_free(&hierarchy->node);
+    subgroup_free(&hierarchy->across);
+    subgroup_free(&hierarchy->node);
     free(hierarchy->nodes.node_of);
     free(hierarchy);
 }

@@ -8,7 +8,7 @@
  * ranks in pg. A rank of color < 0 is in none: its sub has world_size 0, and must not be used.
  * Everything else is inherited from pg. A rank's calls on pg and its subgroups are executed in the
  * order of the calls, so all ranks' calls, async ones too, must be consistent with one order over
- * pg and all its subgroups. Free it by process_group_new_free. Collective on pg. */
+ * pg and all its subgroups. Free it by subgroup_free. Collective on pg. */
 void process_group_split(ProcessGroup *sub, ProcessGroup *pg, int color);
 
 #endif

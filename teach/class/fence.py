@@ -16,7 +16,8 @@ What a program of the submission can reach:
     /dev/shm, /tmp   its own
 
 Runs of ours start when no process of the submission is left, in an environment that it does not get (LAB_OURS, LAB_SALT).
-What decides a verdict is not here, but in teach/lab/witness.py. The grader has entered namespaces of its own before (network: loopback alone; mounts; processes), see enter(). Where a
+What decides a verdict is not here, but in teach/lab/witness.py. The grader has entered namespaces of its own before
+(network: loopback alone; mounts; processes), see enter(). Where a
 machine does not allow them, as in many containers, the other user is the whole fence: the network is not parted."""
 import os
 import pwd

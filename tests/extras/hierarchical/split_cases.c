@@ -121,13 +121,13 @@ void split_cases_run(ProcessGroup *pg)
         expect_members(&part[i], pg, colorings[i]);
     split(&nested, &part[2], by_turns);
     barrier(&part[0]);
-    process_group_new_free(&nested);
+    subgroup_free(&nested);
     for (int i = 0; i < NUM_COLORINGS; i++)
-        process_group_new_free(&part[i]);
+        subgroup_free(&part[i]);
 
     // A part is a group like any other; here are two that are at work at the same time.
     split(&part[0], pg, halves);
     if (pg->world_size == 4)
         collective_cases_run(&part[0]);
-    process_group_new_free(&part[0]);
+    subgroup_free(&part[0]);
 }

@@ -45,7 +45,7 @@ static void fixed_body(Rank *rank)
     process_group_split(&part, &pg, rank->rank == 0);
     const double sum = all_reduce_scalar(&part, rank->rank, REDUCE_SUM);
     CHECK(sum == (rank->rank == 0 ? 0 : 6), "the part's sum is %g", sum);
-    process_group_new_free(&part);
+    subgroup_free(&part);
     process_group_destroy(&pg);
 }
 
