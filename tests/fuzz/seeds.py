@@ -200,7 +200,7 @@ seed("store", "".join(answers), "\n", b"".join(answers.values()))
 
 # Peers: forming the group, and collectives.
 key = b"r" * 32  # getrandom's, in a fuzzer's world
-offer = b"ddp.tcp6" + key
+offers = [b"ddp.tcp8" + key, b"ddp.tcp9" + key]  # with extras, and without
 goodbye = struct.pack("<ii", 2, 0) + bytes(80 + 512)
 
 
@@ -229,8 +229,9 @@ seed("handshake", b"\0", b"n" * 32, hmac.new(bytes(32), b"a" + hello + b"n" * 32
 seed("handshake", b"\0", b"HTTP/1.1 400 Bad Request")
 seed("mesh", b"\0", part(), *calls(0, "10 11 20 21"))
 seed("mesh", b"\0", part(), *calls(0, "10 10 00 11 21 20"))
-seed("mesh", b"\1", part(got(offer) + got("127.0.0.1 2000")), *calls(1, "00 01 20 21"))
-seed("mesh", b"\2", part(got(offer) + got("a 2") + got("b 3")), *calls(2, "00 01 10 11"))
+for offer in offers:
+    seed("mesh", b"\1", part(got(offer) + got("127.0.0.1 2000")), *calls(1, "00 01 20 21"))
+    seed("mesh", b"\2", part(got(offer) + got("127.0.0.1 2") + got("127.0.0.1 3")), *calls(2, "00 01 10 11"))
 kinds = [0, 6, 4, 0, 1, 1, 2, 3, 5]
 for which, many, integer, rank in itertools.product(range(9), (0, 16), (0, 32), range(3)):
     what, shared = (next(n for n in range(first, 256) if n % 9 == which and n & 16 == many and n & 32 == integer)

@@ -135,7 +135,7 @@ static void connect_to(Mesh *mesh, const ProcessGroup *pg, Opening opening)
                    interface_choice.advice);
 }
 
-/* Accepts a connection of a higher rank, and no other. */
+/* Accepts a connection of a higher rank, once for each channel, and no other. */
 static void accept_one(Mesh *mesh, Key256 key, int listen_fd)
 {
     Opening opening;
@@ -144,7 +144,7 @@ static void accept_one(Mesh *mesh, Key256 key, int listen_fd)
     if (fd >= 0 && net_recv(fd, &opening, sizeof opening, deadline) == 0 &&
         memcmp(&opening.key, &key, sizeof key) == 0 && opening.answerer == mesh->rank &&
         opening.caller > mesh->rank && opening.caller < mesh->world_size && opening.channel >= 0 &&
-        opening.channel < NUM_CHANNELS &&
+        opening.channel < NUM_CHANNELS && *channel_of(mesh, opening.caller, opening.channel) < 0 &&
         net_send(fd, &(uint8_t){ HANDSHAKE_WELCOME }, 1, deadline) == 0) {
         *channel_of(mesh, opening.caller, opening.channel) = fd;
     } else if (fd >= 0) {
