@@ -26,7 +26,7 @@ void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void text_disarm(char *text, const char *keep);
 
 /* Writes complete lines in one write; on a terminal above the progress bar, in colours and with
- * words kept whole (extras/watch/terminal.c). Returns 0 or an errno. */
+ * words kept whole (extras/output/terminal.c). Returns 0 or an errno. */
 int write_text(int fd, const char *text, size_t length);
 
 /* Ends this process with status 1: a rank that cannot go on says why in one line and leaves the

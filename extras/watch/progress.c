@@ -15,7 +15,7 @@
 
 #include "common/base/log.h"
 #include "common/base/signals.h"
-#include "extras/watch/terminal.h"
+#include "extras/output/terminal.h"
 
 enum { BAR_WIDTH = 30, NOBODY = -1 };
 #define WAIT_SECONDS 2.0 // after which the bar says for whom this rank waits

@@ -23,9 +23,9 @@ colours() {
     [ "$(colours tools/serve.html | wc -l)" -ge 9 ]
     [ ! -s "$BATS_TEST_TMPDIR/others" ]
     ansi=$(colours docs/colours.css | sed -n 's/^rank-[0-7]-ansi //p' | tr '\n' ' ')
-    [ "$(sed -n '/hue\[NUM_HUES\] =/,/;$/p' extras/watch/terminal.c | grep -oE '38;5;[0-9]+' | cut -d ';' -f 3 | tr '\n' ' ')" = "$ansi" ]
+    [ "$(sed -n '/hue\[NUM_HUES\] =/,/;$/p' extras/output/terminal.c | grep -oE '38;5;[0-9]+' | cut -d ';' -f 3 | tr '\n' ' ')" = "$ansi" ]
     for name in fault warn ok; do
         number=$(colours docs/colours.css | sed -n "s/^$name-ansi //p")
-        grep -qE "^#define (FAULT|WARNING|GOOD) \"38;5;$number\"" extras/watch/terminal.c
+        grep -qE "^#define (FAULT|WARNING|GOOD) \"38;5;$number\"" extras/output/terminal.c
     done
 }

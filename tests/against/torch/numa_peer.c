@@ -7,7 +7,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "extras/watch/numa.h"
+#include "extras/output/numa.h"
 
 int main(int argc, char **argv)
 {

@@ -13,9 +13,9 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "extras/watch/numa.h"
-#include "extras/watch/rank_report.h"
-#include "extras/watch/tee.h"
+#include "extras/output/numa.h"
+#include "extras/output/rank_report.h"
+#include "extras/output/tee.h"
 #include "launcher/launch.h"
 
 /* By local rank. */

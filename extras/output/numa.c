@@ -7,7 +7,7 @@
  * the cores that share one cache of the highest level. torchrun needs a GPU for each rank. Here
  * ranks without GPUs are spread over the nodes, neighbors together.
  */
-#include "extras/watch/numa.h"
+#include "extras/output/numa.h"
 
 #include <ctype.h>
 #include <glob.h>

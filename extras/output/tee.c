@@ -4,7 +4,7 @@
  * worker die. A line goes to the console in one write, so that those of several ranks do not mix;
  * an endless one is cut.
  */
-#include "extras/watch/tee.h"
+#include "extras/output/tee.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
  * The report of a failed job. It is one write, so that those of several nodes do not mix on a
  * shared terminal.
  */
-#include "extras/watch/rank_report.h"
+#include "extras/output/rank_report.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * write_text for terminals: it dresses complete lines, and shows them above the progress bar. What
  * goes to a file or a pipe stays as it is.
  */
-#include "extras/watch/terminal.h"
+#include "extras/output/terminal.h"
 
 #include <ctype.h>
 #include <errno.h>

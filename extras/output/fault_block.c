@@ -11,8 +11,8 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
-#include "extras/watch/rank_report.h"
-#include "extras/watch/terminal.h"
+#include "extras/output/rank_report.h"
+#include "extras/output/terminal.h"
 
 static char *said[FLAGS_MAX_WORKERS]; // by local rank: its last message; NULL: none
 
