@@ -19,7 +19,7 @@ void diagnostics_init(Diagnostics *diagnostics, const Args *args, int rank, int 
 {
     diagnostics->args = args;
     reduce_order_check(args, world_size);
-    if (rank == 0) // before the rendezvous: no rank can report rank 0 as gone yet
+    if (rank == 0) // before the rendezvous, so that no rank can report rank 0 as gone
         folder_check(args->checkpoint_dir, "--checkpoint-dir");
     diagnostics->lock = rank == 0 ? folder_lock(args->checkpoint_dir) : -1;
     diagnostics->waits = rank > 0 && folder_lock_is_foreign(args->checkpoint_dir);

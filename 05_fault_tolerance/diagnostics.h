@@ -16,31 +16,31 @@ typedef struct {
     const Optimizer *optim;
     FlightRecorder recorder;
     Injector injector;
-    int lock; // of the folder, on rank 0: see folder_lock.h
+    int lock; // the folder's, on rank 0: see folder_lock.h
     bool waits; // another run still has the folder, so this rank has no record yet
 } Diagnostics;
 
-/* args_parse for step 05, with a usage error if --inject is not a list of faults. Local. */
+/* Calls args_parse for step 05, with a usage error if --inject is not a list of faults. Local. */
 void diagnostics_parse_args(Args *args, int argc, char **argv);
 
-/* Before the rendezvous: rank 0 locks the folder for this run until diagnostics_free. Usage error
- * if the folder is not writable or another run has it, and on all ranks if args ask for an order of
- * sums that they cannot keep. From here on the rank has a flight record; or from diagnostics_group
- * on if another run still has the folder, whose records are not touched. The struct must not be
- * moved. Local. */
+/* Locks the folder for this run on rank 0, before the rendezvous, until diagnostics_free. Usage
+ * error if the folder is not writable or another run has it, and on all ranks if args ask for an
+ * order of sums that they cannot keep. From here on the rank has a flight record; or from
+ * diagnostics_group on if another run still has the folder, whose records are not touched. The
+ * struct must not be moved. Local. */
 void diagnostics_init(Diagnostics *diagnostics, const Args *args, int rank, int world_size);
 
-/* Right after the rendezvous: every collective is recorded. Collective. */
+/* Records every collective; call it right after the rendezvous. Collective. */
 void diagnostics_group(Diagnostics *diagnostics, ProcessGroup *pg);
 
-/* Before the first step, and after model_set_grad_hook. Local. */
+/* Attaches to optim; call it before the first step, and after model_set_grad_hook. Local. */
 void diagnostics_model(Diagnostics *diagnostics, const Optimizer *optim);
 
-/* After each step: injects the faults that are due, then compares the replicas if due.
+/* Injects the faults that are due, then compares the replicas if due, after each step.
  * Collective. */
 void diagnostics_step(Diagnostics *diagnostics);
 
-/* At the end of a successful run. Local. */
+/* Ends the record and the lock, at the end of a successful run. Local. */
 void diagnostics_free(Diagnostics *diagnostics);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Which of many files? Headers are trusted only for the order in which files are tried: the first
- * that verifies is taken. So a folder with many checkpoints costs no more reading than a folder
- * with one, and no state changes before a file is known to be valid.
+ * Headers are trusted only for the order in which files are tried: the first that verifies is
+ * taken. So a folder with many checkpoints costs no more reading than a folder with one, and no
+ * state changes before a file is known to be valid.
  *
  * Only snapshots that this run could resume from are ever removed.
  */
@@ -73,7 +73,7 @@ static bool is_checkpoint(const char *name, const Checkpoint *checkpoint)
     return strcmp(name, same) == 0;
 }
 
-/* The furthest first; of two after the same step, the one after the evaluation. */
+/* Sorts the furthest first; of two after the same step, the one after the evaluation. */
 static int compare(const void *one, const void *other)
 {
     const Found *a = one, *b = other;
@@ -89,8 +89,8 @@ static void folder_free(Folder *folder)
     free(folder->found);
 }
 
-/* Snapshots, with the steps in their names; without `only_snapshots`, all checkpoints of this model
- * and data set. */
+/* Lists snapshots, with the steps in their names; without `only_snapshots`, all checkpoints of this
+ * model and data set. */
 static Folder folder_read(const Checkpoint *checkpoint, bool only_snapshots)
 {
     const char *path = checkpoint->args->checkpoint_dir;
@@ -188,7 +188,7 @@ bool snapshot_folder_resume(Checkpoint *checkpoint)
     return found;
 }
 
-/* Moves it to the folder ASIDE. Its number tells it from others of its name. */
+/* Moves it to the folder ASIDE. Its number distinguishes it from others of its name. */
 static bool move_aside(const char *dir, const Safetensors *old, Safetensors *file)
 {
     const bool is_ours = safetensors_metadata(old, CHECKPOINT_VERSION_KEY) != NULL;
@@ -201,7 +201,7 @@ static bool move_aside(const char *dir, const Safetensors *old, Safetensors *fil
         CHECK(asprintf(&path, "%s/%.*s.%08x.safetensors", folder, (int)strcspn(name, "."), name,
                        number++) > 0,
               "out of memory");
-    } while (!is_ours && access(path, F_OK) == 0); // of two of ours with one number one is enough
+    } while (!is_ours && access(path, F_OK) == 0); // files of ours with one number are equal
     const bool ok = (folder_try(folder) && rename(old->path, path) == 0) ||
                     file_reject(file, "is of another run, and cannot be moved to %s: %s", folder,
                                 strerror(errno));
@@ -270,7 +270,7 @@ int restart_count(void)
     return host_env_count("TORCHELASTIC_RESTART_COUNT") + host_env_count("SLURM_RESTART_COUNT");
 }
 
-/* Does the mount point contain this path? */
+/* Returns whether the mount point contains this path. */
 static bool contains(const char *mount_point, const char *path)
 {
     const size_t length = strlen(mount_point);

@@ -3,7 +3,7 @@
  * overwritten. So a disk that is slower than the training cannot fill the memory with copies.
  *
  * A rank that waits for the disk keeps the others waiting. Their timeouts are meant for lost ranks,
- * so it tells them that it is alive.
+ * so it sends them keep-alive messages.
  */
 #include "05_fault_tolerance/snapshot_writer.h"
 
@@ -24,8 +24,8 @@ void snapshot_writer_init(SnapshotWriter *writer, const Checkpoint *checkpoint, 
     snapshot_folder_disk(checkpoint->args->checkpoint_dir, writer->disk); // may not answer later
 }
 
-/* The thread. If a file that is not required cannot be written, only this file is lost: the
- * previous one is still there. */
+/* Runs in the thread. If a file that is not required cannot be written, only this file is lost, and
+ * the previous one is still there. */
 static void *write_copy(void *argument)
 {
     SnapshotWriter *writer = argument;
@@ -68,8 +68,8 @@ void snapshot_writer_start(SnapshotWriter *writer, const char *name)
                     folder, strerror(errno));
 }
 
-/* Waits until the file is on disk, or until this many seconds after its start. False: it is still
- * being written. */
+/* Waits until the file is on disk, or until this many seconds after its start. Returns false if it
+ * is still being written. */
 static bool wait_for_thread(SnapshotWriter *writer, double seconds)
 {
     while (writer->running && pthread_tryjoin_np(writer->thread, NULL) == EBUSY) {

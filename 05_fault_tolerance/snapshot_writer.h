@@ -12,13 +12,13 @@ typedef struct {
     const Checkpoint *checkpoint; // what is copied
     ProcessGroup *pg;
     FlightRecorder *recorder;
-    char disk[DISK_BYTES]; // of the folder
+    char disk[DISK_BYTES]; // the folder's
     pthread_t thread;
     bool running; // the rest describes the file that it writes, or the last one
     double since; // when it began, on the clock of seconds_awake()
-    bool is_snapshot; // one more of --keep
+    bool is_snapshot; // counts towards --keep
     bool is_required; // the process ends if it fails
-    bool is_reported; // as slow
+    bool is_reported; // reported as slow
     CheckpointCopy copy; // the thread's, while it runs
 } SnapshotWriter;
 
@@ -31,12 +31,12 @@ void snapshot_writer_init(SnapshotWriter *writer, const Checkpoint *checkpoint, 
  * a warning. The writer must be free. */
 void snapshot_writer_start(SnapshotWriter *writer, const char *name);
 
-/* Is it free to start? Waits for the file being written, until two seconds after its start; then
- * logs, once for each file, that the disk is slow. */
+/* Returns whether it is free to start. Waits for the file being written, until two seconds after
+ * its start; then logs, once for each file, that the disk is slow. */
 bool snapshot_writer_is_free(SnapshotWriter *writer);
 
 /* Waits until the file is on disk. If that takes long, logs that the disk is slow and notes it in
- * the flight record. Meanwhile it tells the other ranks that this one is alive
+ * the flight record. Meanwhile it sends keep-alive messages to the other ranks
  * (process_group_keep_alive). Dies after an hour. */
 void snapshot_writer_wait(SnapshotWriter *writer);
 

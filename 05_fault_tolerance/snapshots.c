@@ -22,7 +22,7 @@ void snapshots_free(Snapshots *snapshots)
     snapshot_writer_wait(&snapshots->writer);
 }
 
-/* Rank 0's count, on every rank; exact up to 2^53. */
+/* Returns rank 0's count on every rank; exact up to 2^53. */
 static uint64_t from_rank_0(ProcessGroup *pg, uint64_t count)
 {
     return (uint64_t)all_reduce_scalar(pg, pg->rank == 0 ? (double)count : 0, REDUCE_SUM);

@@ -28,27 +28,27 @@ void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoi
  * is broadcast. Dies as checkpoint_load does. Collective. */
 int snapshots_resume(Snapshots *snapshots);
 
-/* After each step: takes a snapshot when --save-every-steps says so. Training waits only for the
+/* Takes a snapshot after a step if --save-every-steps asks for it. Training waits only for the
  * copy. If the previous snapshot is still being written and more than two seconds old, this one is
  * skipped. A snapshot that cannot be written causes a warning; earlier ones stay, --keep of them at
  * most. Only rank 0 writes. Collective: before a snapshot the ranks check that the training has not
  * diverged. */
 void snapshots_step(Snapshots *snapshots);
 
-/* The same for the checkpoint of a finished epoch, if --save-every says so; but it is never
- * skipped. Local. */
+/* Does the same for the checkpoint of a finished epoch, if --save-every asks for it; but it is
+ * never skipped. Local. */
 void snapshots_epoch(Snapshots *snapshots, int epoch);
 
-/* all_check_divergence, after the last snapshot is written. Returns whether the weights are finite:
- * --on-nan warn goes on if not. Collective. */
+/* Calls all_check_divergence after the last snapshot is written. Returns whether the weights are
+ * finite: --on-nan warn goes on if not. Collective. */
 bool snapshots_check_divergence(Snapshots *snapshots);
 
-/* Before the ranks exit with EXIT_STOPPED: takes a snapshot and waits until it is on disk. Dies if
+/* Takes a snapshot before the ranks exit with EXIT_STOPPED, and waits until it is on disk. Dies if
  * it cannot be written. Collective, as snapshots_step. */
 void snapshots_stop(Snapshots *snapshots);
 
-/* At the end of training, checkpoint_save_final in the same way: waits until the file is on disk,
- * and dies if it cannot be written. Local. */
+/* Does checkpoint_save_final in the same way, at the end of training: waits until the file is on
+ * disk, and dies if it cannot be written. Local. */
 void snapshots_final(Snapshots *snapshots);
 
 /* Waits for the writer. Local. */

@@ -1,6 +1,6 @@
 /*
  * One rank gets a signal, and all must leave between the same two steps: a rank that continued
- * alone would wait for gradients that nobody sends.
+ * alone would wait for gradients that no rank sends.
  *
  * Asking the others would cost a message per step. So the request travels with a message that is
  * sent anyway: the float after the gradients is averaged with them. It is 0 on every rank until one
@@ -16,11 +16,11 @@
 
 #include "common/base/log.h"
 
-#define GPU_STEPS 4 // between reads of GPU memory
+#define GPU_STEPS 4 // steps between reads of GPU memory
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
-#define ALONE_SECONDS 3 // for the group to form after a signal
+#define ALONE_SECONDS 3 // time for the group to form after a signal
 
-static volatile sig_atomic_t requested; // the latest signal; 0: none
+static volatile sig_atomic_t requested; // the latest signal; 0 if none
 static volatile sig_atomic_t joined; // the group has formed
 
 static const char *request_name(void)
@@ -31,7 +31,7 @@ static const char *request_name(void)
                                   : "SIGTERM";
 }
 
-/* No log_info here: the interrupted code may hold its lock. */
+/* Does not use log_info, because the interrupted code may hold its lock. */
 static void on_alarm(int unused)
 {
     (void)unused;
@@ -58,7 +58,7 @@ static void on_signal(int signal_number)
     } else if (seconds_now() > first + DOUBLE_SECONDS) {
         signal(SIGINT, SIG_DFL); // a second Ctrl-C ends the process
         raise(SIGINT);
-        if (getpid() == 1) // which the kernel spares
+        if (getpid() == 1) // which the kernel does not end
             _exit(128 + SIGINT);
     }
 }

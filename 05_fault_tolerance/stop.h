@@ -8,31 +8,31 @@
 #include "common/save/checkpoint.h"
 
 typedef struct {
-    const Checkpoint *checkpoint; // of the run
+    const Checkpoint *checkpoint; // the run's
     float *request; // after the gradients, in device memory: above 0 once a rank wants to stop
-    uint64_t step; // at which it was last read
-    bool announced; // this rank got a signal, and tells the others
+    uint64_t step; // the step at which it was last read
+    bool announced; // this rank got a signal, and has passed it on
     bool agreed; // all ranks know that all of them stop
 } StopRequest;
 
-/* From now on SIGTERM, SIGHUP, SIGUSR1 and SIGINT are requests to stop, unless ignored (as under
+/* Makes SIGTERM, SIGHUP, SIGUSR1 and SIGINT requests to stop from now on, unless ignored (as under
  * nohup or a shell's "&"); those that arrive before training take effect in its first steps. If the
- * group does not form within seconds of the first, the process says so and ends with EXIT_STOPPED.
- * A second Ctrl-C ends it at once. Local. */
+ * group does not form within seconds of the first, the process reports it and ends with
+ * EXIT_STOPPED. A second Ctrl-C ends it at once. Local. */
 void stop_listen(void);
 
-/* The group has formed: from now on all ranks stop together. Local. */
+/* Notes that the group has formed: from now on all ranks stop together. Local. */
 void stop_joined(void);
 
-/* The request travels with the gradients: one more float in a bucket, no extra message. */
+/* Adds the request to the gradients: one more float in a bucket, no extra message. */
 void stop_init(StopRequest *stop, const Checkpoint *checkpoint, Reducer *reducer);
 
-/* Is nothing left to train, by args->epochs and args->max_steps? Local. */
+/* Returns whether nothing is left to train, by args->epochs and args->max_steps. Local. */
 bool training_done(const Checkpoint *checkpoint);
 
-/* Call it between steps, on all ranks. A rank that got a signal tells the others with its next
- * gradients, so all return true one step later, between the same two steps. (On GPUs a few steps
- * later: reading the flag makes the host wait.) False if no step is left to do. */
+/* Returns whether all ranks stop; call it between steps, on all ranks. A rank that got a signal
+ * passes it on with its next gradients, so all return true one step later (on GPUs a few: reading
+ * the flag makes the host wait), between the same two steps. False if no step is left to do. */
 bool stop_agreed(StopRequest *stop);
 
 #endif

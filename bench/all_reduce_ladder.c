@@ -8,7 +8,7 @@
  * given.
  * A process for each GPU, as in a training. The time is the mean of the repeats by the host's
  * clock, from a barrier until the slower GPU is done: a rung's own waiting counts. The status is 1
- * if a result is wrong. With fewer than two GPUs it says so, and the status is 0.
+ * if a result is wrong. With fewer than two GPUs it prints that, and the status is 0.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -24,13 +24,13 @@
 #include "extras/all_reduce_ladder/pair_cuda.h"
 
 enum { MAX_FLOATS = 1 << 28, MAX_REPEATS = 100000 };
-enum { GRADIENTS = 1199882, LARGE = 1 << 24 }; // of the CNN; 64 MiB
-enum { ROUNDS = 3, SUMS = 3 }; // so often a rung is checked, each time after so many sums
-enum { PERIOD = 1021 }; // of the numbers
+enum { GRADIENTS = 1199882, LARGE = 1 << 24 }; // floats: the CNN's gradients; 64 MiB
+enum { ROUNDS = 3, SUMS = 3 }; // checks of a rung; sums before each check
+enum { PERIOD = 1021 }; // period of the numbers
 
 typedef struct {
     const PairRung *rung;
-    bool needs_peer; // GPUs that reach each other's memory
+    bool needs_peer; // whether the GPUs must reach each other's memory
 } Way;
 
 static const Way ways[] = { { &rung_by_host, false },
@@ -51,8 +51,8 @@ static size_t number(const char *text, long most)
 }
 
 /* Sums SUMS times in a row, without waiting between them, then overwrites the data, as a training
- * does, and returns this rank's largest error. All numbers are exact: the first sum of i and i + 1,
- * which later ones double. */
+ * does, and returns this rank's largest error. All numbers are exact: the first sum is i + (i + 1),
+ * and each later one doubles it. */
 static double error_of(const PairRung *rung, Pair *pair)
 {
     const size_t bytes = pair->numel * sizeof(float);
@@ -88,7 +88,7 @@ static double seconds_of(const PairRung *rung, Pair *pair, size_t repeats)
     return (seconds_now() - begin) / (double)repeats;
 }
 
-/* Prints the rung's line on rank 0. False: its result is wrong. */
+/* Prints the rung's line on rank 0. Returns false if its result is wrong. */
 static bool try_rung(const Way *way, Pair *pair, bool can_reach, size_t repeats)
 {
     const PairRung *rung = way->rung;
@@ -128,12 +128,12 @@ static bool try_all(Pair *pair, size_t repeats)
     return right;
 }
 
-/* What one process does with `sizes`, a list that ends with 0. */
+/* Tries all rungs with each of `sizes`, which ends with 0. Returns false if one is wrong. */
 static bool rank_main(int rank, int port, float *host, const size_t *sizes, size_t repeats)
 {
     Args args;
     args_defaults(&args, "cnn");
-    args.backend = "tcp"; // for what the processes tell each other
+    args.backend = "tcp"; // for the barriers and scalars of the two processes
     log_set_rank(rank, 2);
     ProcessGroup pg;
     process_group_init(&pg, &args, "localhost", port, rank, 2, (MemoryLocation){ 0 });

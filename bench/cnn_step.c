@@ -1,8 +1,8 @@
 /*
  * cnn_step - the time of a whole training step of the CNN: gather, forward, loss, backward,
- * optimizer, dropout on. The median, since what else the machine does makes some steps longer. On a
- * GPU, whose host runs ahead as it does in training, of so many steps at a time, after which it
- * waits. Beside it: cnn_step.py, the same in PyTorch on a CPU; gpu_step.c is for several GPUs, too.
+ * optimizer, dropout on. The median, because other work on the machine makes some steps longer. On
+ * a GPU the host runs ahead as it does in training, and waits after each STEPS_AT_A_TIME steps.
+ * Beside it: cnn_step.py, the same in PyTorch on a CPU; gpu_step.c is for several GPUs, too.
  *
  *     build/bench/cnn_step --batch-size 64 --threads 2 --max-steps 150      the options of train
  */
@@ -17,14 +17,14 @@
 
 enum { WARM_UP = 20, DEFAULT_STEPS = 100, STEPS_AT_A_TIME = 20 };
 
-/* Random rows of the set, which may be smaller than the batch. */
+/* Draws random rows of the set, which may be smaller than the batch. */
 static void draw(Batch *batch, size_t *index, Rng *rng)
 {
     for (int row = 0; row < batch->size; row++)
         index[row] = rng_next(rng) % batch->dataset->size;
 }
 
-/* Seconds of a step, as the mean of so many. */
+/* Returns the seconds of a step: the mean of `steps`. */
 static double run(Model *model, Optimizer *optim, Batch *batch, Rng *rng, int steps)
 {
     const double begin = seconds_now();
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     rng_seed(&rng, args.seed);
     Dataset dataset;
     dataset_init(&dataset, &args, TRAIN, &rng);
-    args.dataset = "mnist"; // of whose rows the model knows no number that would limit its batches
+    args.dataset = "mnist"; // so that the model does not limit its batches to the set's rows
     Model model;
     model_init(&model, &args, args.batch_size, &rng, &device);
     Optimizer optim;

@@ -4,8 +4,8 @@
  *
  *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/collectives [backend [calls]]
  *
- * Or the collectives that are named, up to 64 MiB, each size so many times the one before; lines as
- * bench/suite.py has them, taken as bench/collectives.h says:
+ * Or the collectives that are named, up to 64 MiB, each size FACTOR times the one before; lines in
+ * the format of bench/suite.py, measured as bench/collectives.h describes. With FACTOR 4:
  *
  *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/collectives tcp 4 all_reduce broadcast
  */
@@ -16,8 +16,8 @@
 
 enum { WARM_UP = 5, MAX_BYTES = 16 << 20 };
 
-/* Ranks that leave a barrier at different times would wait for each other in the call that is
- * measured: so the calls follow one another, and each begins where the one before has ended. */
+/* Times calls that follow one another, each beginning where the one before has ended, because ranks
+ * that leave a barrier at different times would wait for each other in the measured call. */
 static double median_seconds(ProcessGroup *pg, float *data, size_t count, int calls)
 {
     double *seconds = mem_calloc((size_t)calls, sizeof *seconds);

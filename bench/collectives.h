@@ -3,9 +3,9 @@
  * and for MPI as it is (collectives_mpi.c). collectives_gloo.py does the same in Python.
  *
  * As in nccl-tests, calls follow one another, since a barrier before each would be part of what is
- * measured. Five times as many as fit into BATCH_SECONDS, after two that do not count: a batch
- * takes as long as its slowest rank, and the median of the batches, by call, is the result. Sizes
- * are those of the longer array; all_reduce and broadcast work in place, all_gather does not.
+ * measured. After two calls, five batches of as many as fit into BATCH_SECONDS are timed. A batch
+ * takes as long as its slowest rank, and the result is the median, per call. Sizes are those of the
+ * longer array; all_reduce and broadcast work in place, all_gather does not.
  */
 #ifndef BENCH_COLLECTIVES_H
 #define BENCH_COLLECTIVES_H
@@ -22,8 +22,8 @@
 enum { NUM_BATCHES = 5, MOST_CALLS = 2000, NUM_OPERATIONS = 3 };
 
 typedef struct {
-    const char *name; // as in the lines that are printed
-    /* Of float32 arrays, `count` elements long; all_gather's `in` is this rank's share of `out`. */
+    const char *name; // as printed
+    /* Takes float32 arrays of `count` elements; all_gather's `in` is this rank's share of `out`. */
     void (*call)(void *group, const float *in, float *out, size_t count);
 } Operation;
 
@@ -31,7 +31,7 @@ typedef struct {
     int rank, world_size;
     void *group; // handed to all calls
     void (*barrier)(void *group);
-    double (*largest)(void *group, double seconds); // of all ranks
+    double (*largest)(void *group, double seconds); // maximum over all ranks
     Operation operations[NUM_OPERATIONS];
 } Collectives;
 
@@ -45,19 +45,19 @@ static inline double batch_seconds(const Collectives *c, const Operation *operat
     return c->largest(c->group, seconds_now() - begin) / calls;
 }
 
-/* Prints a line of bench/suite.py's for each size, which grow by `factor`, from rank 0; or for
- * `only` bytes, if that is not 0. */
+/* Prints a line for bench/suite.py from rank 0 for each size, which grow by `factor`, or for `only`
+ * bytes if that is not 0. */
 static inline void measure_operation(const Collectives *c, const Operation *operation, int factor,
                                      size_t only)
 {
     float *in = mem_calloc(LARGEST_BYTES, 1), *out = mem_calloc(LARGEST_BYTES, 1);
-    memset(in, 0, LARGEST_BYTES); // memory that nobody has written to may be one page for all
+    memset(in, 0, LARGEST_BYTES); // untouched memory may all map to one page
     memset(out, 0, LARGEST_BYTES);
     const size_t last = only != 0 ? only : LARGEST_BYTES;
     for (size_t bytes = only != 0 ? only : sizeof *out; bytes <= last; bytes *= (size_t)factor) {
         const size_t count = bytes / sizeof *out;
         if (count < (size_t)c->world_size && strcmp(operation->name, "all_gather") == 0)
-            continue; // a share would be less than a number
+            continue; // a share would be less than one element
         batch_seconds(c, operation, in, out, count, 1);
         const double seconds = batch_seconds(c, operation, in, out, count, 1);
         const double fit = BATCH_SECONDS / seconds;
@@ -73,11 +73,11 @@ static inline void measure_operation(const Collectives *c, const Operation *oper
     free(out);
 }
 
-/* arguments: FACTOR OPERATION..., as in "4 all_reduce broadcast"; all_reduce=5000000 takes that
- * many bytes alone. */
+/* arguments: FACTOR OPERATION..., as in "4 all_reduce broadcast"; all_reduce=5000000 measures
+ * that size alone. */
 static inline void measure_collectives(const Collectives *c, int count, char **arguments)
 {
-    c->barrier(c->group); // all are connected: the others notice at once if one ends below
+    c->barrier(c->group); // all are connected, so the others notice at once if one ends below
     const int factor = count > 1 ? atoi(arguments[0]) : 0;
     CHECK(factor > 1, "what is to be measured is missing: FACTOR OPERATION..., as in 4 all_reduce");
     for (int i = 1; i < count; i++) {

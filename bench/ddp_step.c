@@ -1,12 +1,11 @@
 /*
  * ddp_step - what the ranks of 03 train together: samples per second of the CNN with the reducer,
  * one thread and a batch of 64 for each, digits in memory. `alone` leaves out all communication:
- * so many trainings that happen to run at the same time, which is the most that could be had.
- * `in-step` has them wait for each other after each step, and nothing else: whatever holds up one
- * then holds up all, which no backend can help. `caller` is the reducer without the progress
- * thread: nothing moves before the training waits for it.
- * Beside the clock stands the processor's time of all threads: it shows what messages cost, where
- * the clock also shows who waited for whom.
+ * independent trainings at the same time, the upper bound. `in-step` only makes them wait for each
+ * other after each step: a delay of one rank then delays all, which no backend can avoid. `caller`
+ * is the reducer without the progress thread: nothing is sent before the training waits for it.
+ * The processor time of all threads is printed, too: it shows what messages cost, whereas the
+ * wall-clock time also includes the ranks' waiting for each other.
  * Beside it: ddp_step.py, the same with PyTorch's DDP over gloo.
  *
  *     03_torchrun_env/ddprun --nproc-per-node 2 build/bench/ddp_step [steps [alone|in-step|caller]]
@@ -24,7 +23,7 @@
 
 enum { BATCH_SIZE = 64, WARM_UP = 4 };
 
-/* No bucket wakes the progress thread; a wait may leave it the next one. */
+/* Starts a bucket without waking the progress thread; a wait may leave it the next one. */
 static long start_quietly(void *state, const Collective *collective)
 {
     Collective call = *collective;
@@ -32,7 +31,7 @@ static long start_quietly(void *state, const Collective *collective)
     return backend_tcp.start(state, &call);
 }
 
-/* Both may be NULL: the reducer, and a group whose ranks wait for each other after each step. */
+/* Runs steps. reducer may be NULL, and so may in_step, whose ranks meet after each step. */
 static void run(Training *training, Reducer *reducer, ProcessGroup *in_step, int steps)
 {
     for (int step = 0; step < steps; step++) {
@@ -55,7 +54,7 @@ static double processor_seconds(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The ranks begin together, and each counts until it is done. */
+/* Measures each rank from a common start until this rank is done. */
 static void measure(Training *training, Reducer *reducer, ProcessGroup *in_step, ProcessGroup *pg,
                     int steps)
 {

@@ -2,9 +2,9 @@
  * gpu_kernels - how long the GPU's kernels take at the sizes of the CNN's step, beside what they
  * have to read, write and compute, and what this GPU can do at best: gpu.py makes a roofline of it.
  *
- * Each call is recorded 20 times as a graph, and of two launches of that the second is timed, by
- * events of the GPU: so starting it does not count, nor what the host takes to notice its end. The
- * least of five rounds counts.
+ * Each call is recorded 20 times as a graph. Of two launches the second is timed with CUDA events,
+ * so neither the launch counts nor the time until the host notices the end. The result is the least
+ * of five rounds.
  * What is in the L2 cache from one repetition to the next never sees the memory; with a batch of
  * 4,096 only the parts of conv2 are that small, which is what its chunks are for (cuda_conv.c).
  *
@@ -21,11 +21,11 @@
 #include "common/nn/cuda/cuda_state.h"
 
 enum { CLASSES = 10, HIDDEN = 128, PARAMETERS = 1199882 };
-enum { LARGEST_CHUNK = 64 }; // MiB, of those that are tried
-enum { LARGE_SIDE = 8192, SMALL_SIDE = 256 }; // of the matrices whose product shows the peak
+enum { LARGEST_CHUNK = 64 }; // MiB, the largest that is tried
+enum { LARGE_SIDE = 8192, SMALL_SIDE = 256 }; // sides of the matrices for the peak
 
 static const ConvShape conv1 = { 1, 28, 32, 3 }, conv2 = { 32, 26, 64, 3 };
-// Numbers of an image: its pixels, and what the layers make of it.
+// Elements per image: its pixels, and the layers' outputs.
 static const double pixels = 784, out1 = 26 * 26 * 32, out2 = 24 * 24 * 64, pooled = 12 * 12 * 64;
 static const double filter2 = 288, places2 = 24 * 24; // conv2's matrix of windows
 
@@ -33,14 +33,14 @@ typedef struct {
     Device device;
     const char *precision;
     int n, side;
-    int repeats, rounds; // see above
-    int turn; // of the kernel that is being measured
-    float *a, *b, *c, *params, *grads, *momentum; // device memory, as what follows
+    int repeats, rounds; // calls in a graph; timed launches
+    int turn; // number of the call of the kernel that is being measured
+    float *a, *b, *c, *params, *grads, *momentum; // device memory, as are the next two lines
     uint8_t *bytes, *argmax;
     int32_t *labels, *rows; // labels are 0, and row i is i
 } Bench;
 
-/* for (bench->turn = 0; again(bench);) CALL: once as it is, then so often into a graph. */
+/* for (bench->turn = 0; again(bench);) CALL; runs it once, then records `repeats` calls. */
 static bool again(Bench *bench)
 {
     if (bench->turn++ == 1) {
@@ -51,7 +51,7 @@ static bool again(Bench *bench)
     return bench->turn <= 1 + bench->repeats;
 }
 
-/* Takes the least of some rounds: nothing makes a kernel faster than it is. */
+/* Prints the least time of some rounds, because other work only makes a kernel slower. */
 static void report(Bench *bench, const char *name, double bytes, double operations)
 {
     const cudaStream_t stream = bench->device.place.stream;
@@ -100,7 +100,7 @@ static void multiply(Bench *bench, int rows, int columns, int depth)
                                                  .c = bench->c });
 }
 
-/* A copy of more than a cache holds, and a large product. */
+/* Measures a copy of more than a cache holds, and a large product. */
 static void measure_peaks(Bench *bench)
 {
     const double side = bench->side, numel = side * side;
@@ -136,7 +136,7 @@ static void measure_second_conv(Bench *bench)
                                    weight, 1, dy, dweight, dweight + 64 * 288, bench->c));
 }
 
-/* conv2 and its gradients in chunks of other sizes than half the L2 cache, which is the default. */
+/* Measures conv2 and its gradients in chunks of other sizes than the default, half the L2 cache. */
 static void sweep_chunks(Bench *bench)
 {
     Device *device = &bench->device;
@@ -145,7 +145,7 @@ static void sweep_chunks(Bench *bench)
     const double n = bench->n, operations = 3 * 2 * filter2 * n * out2;
     const float *weight = bench->params + 320, *bias = weight + 64 * 288;
     float *dweight = bench->grads + 320, *dy = bench->b + (size_t)(n * pooled);
-    const double whole = n * 4 * places2 * filter2; // bytes of all windows: larger is the same
+    const double whole = n * 4 * places2 * filter2; // bytes of all windows; more changes nothing
     for (size_t mib = 4; mib <= LARGEST_CHUNK && (double)(mib << 19) < whole; mib *= 2) {
         char name[64];
         snprintf(name, sizeof name, "conv2, all, in chunks of %zu MiB", mib);
@@ -161,7 +161,7 @@ static void sweep_chunks(Bench *bench)
     state->chunk_bytes = usual;
 }
 
-/* The parts of conv2 for a chunk of images, in the cache as they are at work. */
+/* Measures the parts of conv2 for a chunk of images, in the cache as in training. */
 static void measure_parts(Bench *bench)
 {
     const cudaStream_t stream = bench->device.place.stream;
@@ -228,7 +228,7 @@ static void measure_rest(Bench *bench)
                        (OptimStep){ .number = 1 }));
 }
 
-/* Random numbers: a GPU takes less power, and so is faster, on zeros. */
+/* Returns random numbers, because a GPU takes less power, and so is faster, on zeros. */
 static float *random_array(Device *device, size_t numel)
 {
     Rng rng;
@@ -277,7 +277,7 @@ static void measure(const char *precision, const Args *args, int repeats, int ro
     device_copy(&its.device, its.rows, rows, n * sizeof *rows, COPY_TO_DEVICE);
     free(rows);
     if (its.device.amp != AMP_OFF)
-        for (int i = 0; i < 2; i++) // or products would meet numbers that are none
+        for (int i = 0; i < 2; i++) // or products could read nans
             cuda_round(numel, its.device.amp, its.c, *arrays[i], its.device.place.stream);
 
     measure_peaks(bench);

@@ -21,16 +21,16 @@
 
 enum { MAX_IMAGES = 4096, MAX_REPEATS = 100000 };
 enum { FP16_BYTES = 2 };
-enum { CHECKED = 8 }; // so many images, the last ones, are compared
-enum { X_NUMEL = IN_SIZE * IN_SIZE * CHANNELS, Y_NUMEL = WINDOWS * FILTERS }; // of an image
+enum { CHECKED = 8 }; // number of images, the last ones, that are compared
+enum { X_NUMEL = IN_SIZE * IN_SIZE * CHANNELS, Y_NUMEL = WINDOWS * FILTERS }; // per image
 
 typedef enum { FLOAT, FP16 } Precision;
 
 typedef struct {
     const char *name;
     void (*run)(const Conv2 *conv);
-    Precision precision; // of the factors
-    int min_capability; // of the GPU: 75 is sm_75
+    Precision precision; // the factors' type
+    int min_capability; // least compute capability: 75 is sm_75
 } Rung;
 
 /* fp16 rounds each factor by up to 1 part in 2,048. cuBLAS's product alone comes first, in either
@@ -49,7 +49,7 @@ static const Rung rungs[] = {
     { "ldmatrix", conv2_ldmatrix, FP16, 80 },
 };
 enum { NUM_RUNGS = sizeof rungs / sizeof rungs[0] };
-/* Of the largest error; the numbers themselves are below 100. */
+/* Bounds of the largest error; the numbers themselves are below 100. */
 static const double tolerance[] = { [FLOAT] = 1e-4, [FP16] = 5e-2 };
 
 static int number(const char *text, int most)
@@ -78,7 +78,7 @@ static float *to_device(Device *device, const float *host, size_t numel)
     return memory;
 }
 
-/* The plain device applies relu. So z is relu(z) - relu(-z), both exact. */
+/* Returns conv2 by the plain device, which applies relu: z = relu(z) - relu(-z), both exact. */
 static float *expected(int images, const float *x, float *weight)
 {
     const ConvShape shape = { CHANNELS, IN_SIZE, FILTERS, KERNEL };
@@ -118,7 +118,7 @@ static double seconds_of(const Rung *rung, const Conv2 *conv, int repeats)
     return 1e-3 * (double)milliseconds / repeats;
 }
 
-/* Of the last images; a nan is not near anything. */
+/* Returns the largest error in the last `images` images, or nan if there is a nan. */
 static double largest_error(Device *device, const Conv2 *conv, const float *y, int images)
 {
     const size_t numel = (size_t)images * Y_NUMEL;
@@ -134,13 +134,13 @@ static double largest_error(Device *device, const Conv2 *conv, const float *y, i
     return largest;
 }
 
-/* Runs a rung and prints its line. False: its result is wrong. `cublas` has the times of cuBLAS
- * alone, which the first two lines fill. */
+/* Runs a rung and prints its line. Returns false if its result is wrong. `cublas` has the times of
+ * cuBLAS alone, which the first two rungs fill in. */
 static bool try_rung(Device *device, const Rung *rung, const Conv2 *conv, int repeats,
                      const float *expected_y, int checked, double cublas[2])
 {
     const double numel = (double)conv->images * Y_NUMEL;
-    // All bits set is a nan: what a rung leaves out is seen.
+    // All bits set is a nan, so that what a rung does not write shows.
     CUDA_CHECK(cudaMemsetAsync(conv->y, 0xff, (size_t)numel * sizeof *conv->y, conv->stream));
     const double seconds = seconds_of(rung, conv, repeats);
     const double error = largest_error(device, conv, expected_y, checked);

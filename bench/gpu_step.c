@@ -1,8 +1,8 @@
 /*
  * gpu_step - a training step of the CNN on GPUs, dropout on, data on the GPU: its time and the
- * memory it takes. The host runs ahead as it does in training, by so many steps at a time, after
- * which it waits; the median of such rounds counts. With WORLD_SIZE in the environment it is one of
- * several ranks, which reduce their gradients over NCCL. Beside it: gpu_step.py, in PyTorch.
+ * memory it takes. The host runs ahead as in training and waits every STEPS_AT_A_TIME steps;
+ * the median of these rounds counts. With WORLD_SIZE in the environment it is one of several ranks,
+ * which reduce their gradients over NCCL. Beside it: gpu_step.py, in PyTorch.
  *
  *     build/bench/gpu_step --batch-size 512 --cuda-graph on --max-steps 200      the options of
  * train
@@ -17,25 +17,25 @@
 #include "common/comm/env.h"
 #include "common/nn/optim.h"
 
-enum { WARM_UP = 20, SHORT_WARM_UP = 6, STEPS_AT_A_TIME = 20 }; // a graph takes four
+enum { WARM_UP = 20, SHORT_WARM_UP = 6, STEPS_AT_A_TIME = 20 }; // a CUDA graph needs four
 
 typedef struct {
     Model model;
     Optimizer optim;
-    Reducer *reducer; // NULL: one rank
+    Reducer *reducer; // NULL for one rank
     Batch batch;
-    size_t *index; // of the batch
+    size_t *index; // the batch's rows
     Rng rng;
 } Training;
 
-/* Random rows of the set, which may be smaller than the batch. */
+/* Draws random rows of the set, which may be smaller than the batch. */
 static void draw(Training *training)
 {
     for (int row = 0; row < training->batch.size; row++)
         training->index[row] = rng_next(&training->rng) % training->batch.dataset->size;
 }
 
-/* Seconds of a step, as the mean of so many. */
+/* Returns the seconds of a step: the mean of `steps`. */
 static double run(Training *training, int steps)
 {
     Device *device = training->model.device;
@@ -67,7 +67,7 @@ static double measure(Training *training, int steps)
     return step;
 }
 
-/* Bytes that the GPU has left; the first call makes its context, which counts for nobody. */
+/* Returns the GPU's free bytes. The first call creates its context, which does not count. */
 static size_t free_bytes(int gpu)
 {
     size_t left, all;
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     rng_seed(&training.rng, args.seed);
     Dataset dataset;
     dataset_init(&dataset, &args, TRAIN, &training.rng);
-    args.dataset = "mnist"; // of whose rows the model knows no number that would limit its batches
+    args.dataset = "mnist"; // so that the model does not limit its batches to the set's rows
     model_init(&training.model, &args, args.batch_size, &training.rng, &device);
     optim_init(&training.optim, &args, &training.model, 1);
     training.index = mem_calloc((size_t)args.batch_size, sizeof *training.index);

@@ -1,6 +1,6 @@
 /*
- * many_ranks.h - what each rank does while bench/many_ranks.py measures how a large job starts: one
- * course for our backend (many_ranks.c) and for MPI's own calls (many_ranks_mpi.c).
+ * many_ranks.h - what each rank does while bench/many_ranks.py measures how a large job starts, the
+ * same for our backend (many_ranks.c) and for MPI's own calls (many_ranks_mpi.c).
  * many_ranks_gloo.py does the same in Python.
  *
  * A rank forms the group, completes an all-reduce of four bytes, and writes FOLDER/rankN.started:
@@ -20,7 +20,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
-/* Few enough that the messages of a ring take most of the time, and more than doubling is for. */
+/* Few enough that the messages of a ring take most of the time, but too many for doubling. */
 enum { SHORT_BYTES = 65536 };
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* median.h - the middle of some measurements: other work on the machine makes a few much longer. */
+/* median.h - the median, because other work on the machine makes a few measurements longer. */
 #ifndef BENCH_MEDIAN_H
 #define BENCH_MEDIAN_H
 
@@ -10,7 +10,7 @@ static inline int median_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts the values; of an even number of them, the upper one of the middle two. */
+/* Sorts the values. Returns the upper one of the middle two for an even count. */
 static inline double median(double *values, int count)
 {
     qsort(values, (size_t)count, sizeof *values, median_compare);

@@ -6,7 +6,7 @@
  *
  * FMA: sums that stay in registers, so many that each instruction's latency is hidden behind the
  * others. Triad: a = b + s c over arrays that no cache holds (STREAM; McCalpin 1995), three words
- * counted for each element. The best of some rounds: what else runs only ever makes it slower.
+ * counted for each element. The best of some rounds, because other work only makes it slower.
  *
  * The dense step: two operations for each multiply-add of every layer, in the forward pass, for the
  * gradient of its weights, and for that of its inputs, which the first layer does not need; of
@@ -31,7 +31,7 @@ enum { WIDTH = 8 };
 #endif
 typedef float Vector __attribute__((vector_size(4 * WIDTH)));
 
-static float kept; // what was computed ends up here, so that it has to be
+static float kept; // result, so that the compiler does not remove the computation
 
 static void multiply_add(void)
 {
@@ -75,7 +75,7 @@ static double triad_per_second(int threads, float *a, const float *b, const floa
     return 3.0 * sizeof *a * TRIAD_NUMEL / best;
 }
 
-/* Operations of a dense training step, for one image. */
+/* Returns the operations of a dense training step for one image. */
 static double dense_operations(void)
 {
     const double conv1 = 26.0 * 26 * 32 * (1 * 3 * 3), conv2 = 24.0 * 24 * 64 * (32 * 3 * 3);
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
                 "How many operations and bytes a second this machine can do.\n");
     float *arrays = mem_calloc(3 * (size_t)TRIAD_NUMEL, sizeof *arrays);
     for (size_t i = 0; i < 3 * (size_t)TRIAD_NUMEL; i++)
-        arrays[i] = (float)i; // each page is there before the clock runs
+        arrays[i] = (float)i; // touches each page before the clock runs
     fprintf(stderr, "a dense step of %d images: %.3f GFLOP\n", BATCH_SIZE,
             1e-9 * BATCH_SIZE * dense_operations());
     for (int threads = 1; threads <= 2; threads++) {

@@ -7,7 +7,7 @@
 
 #include "common/base/log.h"
 
-/* Where to print results: standard output is closed to all else. */
+/* Returns a descriptor for the results, and discards all other standard output. */
 static inline int results_alone(void)
 {
     const int results = dup(STDOUT_FILENO);

@@ -24,7 +24,7 @@ static inline void sleep_until(double until)
         continue;
 }
 
-/* In place of forward pass, backward pass and optimizer; gradients get ready in their order. */
+/* Sleeps in place of forward, backward and optimizer; gradients get ready in their order. */
 static inline void pretend_to_compute(Model *model, double seconds)
 {
     const double begin = seconds_now();
@@ -38,7 +38,7 @@ static inline void pretend_to_compute(Model *model, double seconds)
     model->step++;
 }
 
-/* Processor time of this thread, in seconds. */
+/* Returns the processor time of this thread in seconds. */
 static inline double thread_seconds(void)
 {
     struct timespec time;

@@ -1,7 +1,7 @@
 /*
  * snapshot - how long the training stands still for a snapshot of the CNN, which is the copy of the
  * state, and how long the writer is busy afterwards: checksum, write, fsync, rename. Medians, and
- * the lowest, since what else the machine does makes some longer.
+ * the lowest, because other work on the machine makes some longer.
  *
  *     build/bench/snapshot FOLDER [optimizer [snapshots]]
  */

@@ -19,8 +19,8 @@
 
 enum { BATCH_SIZE = 64, STEPS = 10, SPANS = 100000 };
 
-/* The processor's time, of all threads: other jobs make the clock's time longer by far more than
- * what is to be found here. Of a GPU's work only the clock knows. */
+/* Returns the processor time of all threads, because other jobs lengthen the wall-clock time by far
+ * more than the cost measured here; with a GPU, whose work it lacks, the wall-clock time. */
 static double seconds_spent(Device *device)
 {
     struct timespec time;

@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/nn/optim.h"
 
-/* It must not be moved: its parts point to each other. */
+/* It must not be moved, because its parts point to each other. */
 typedef struct {
     Device *device;
     Dataset dataset;
@@ -42,7 +42,7 @@ static inline void training_free(Training *training)
     dataset_free(&training->dataset);
 }
 
-/* The next full batch, of as many epochs as it takes. */
+/* Returns the next full batch, over as many epochs as it takes. */
 static inline const Batch *training_batch(Training *training)
 {
     const int batch_size = training->loader.batch_size;

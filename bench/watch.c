@@ -14,7 +14,7 @@
 
 enum { TURNS = 15, RECORDS = 20000, CALLS = 1000, CHECKS = 5 };
 
-/* What the recorder does for one collective, without the collective. */
+/* Times what the recorder does for one collective, without the collective. */
 static double record_seconds(ProcessGroup *pg)
 {
     const double start = seconds_now();

@@ -12,9 +12,9 @@
 
 enum { HEADER_BYTES = 64 };
 
-static const DeviceOps *inner; // of all devices of this process
+static const DeviceOps *inner; // the table of all devices of this process
 static DeviceOps counting;
-static const Device *counted; // the first
+static const Device *counted; // the first device
 static size_t held_bytes, most_bytes;
 static uint64_t sent_before;
 

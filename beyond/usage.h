@@ -10,17 +10,17 @@
 #include "common/comm/process_group.h"
 #include "common/nn/device.h"
 
-/* Counts from here on: call it after device_init, once for each device of this process. */
+/* Counts from here on. Call it after device_init, once for each device of this process. */
 void usage_init(Device *device);
 
-/* Marks the start of training: earlier memory does not count. pg may be NULL: nothing is sent. */
+/* Marks the start of training: earlier memory does not count. pg may be NULL if nothing is sent. */
 void usage_begin(const ProcessGroup *pg);
 
 /* Prints the most bytes that the first device has held since, and the bytes sent per step. */
 void usage_print(const ProcessGroup *pg, uint64_t steps);
 
-/* Bytes this rank has sent and received over tcp since init, without headers (0 on other backends),
- * when all Work has been waited for. */
+/* Sets the bytes this rank has sent and received over tcp since init, without headers (0 on other
+ * backends), when all Work has been waited for. */
 void tcp_payload_bytes(const ProcessGroup *pg, uint64_t *sent, uint64_t *received);
 
 #endif

@@ -1,5 +1,5 @@
-/* While the workers run, a launcher must survive the loss of the store, to end them and say why. So
- * its calls to the store may fail (store.h); after a failure node 0 counts as out of reach.
+/* While the workers run, a launcher must survive the loss of the store, to end them and report why.
+ * So its calls to the store may fail (store.h); after a failure node 0 counts as out of reach.
  *
  * The heartbeat is a thread with a connection of its own, on which it waits for the job's end.
  * Every interval it increments its node's key; node 0's also checks that the others still increase.
@@ -16,7 +16,7 @@
 #include "launcher/launch.h"
 
 #define TORCHRUN_TIMEOUT 300.0 // seconds, as torchrun's
-#define SETTLE_MS 300 // for the other nodes to finish
+#define SETTLE_MS 300 // time for the other nodes to finish
 #define LEAVE_SECONDS 10.0 // for the other launchers to end after their workers
 #define POLL_MS 20 // between polls for that
 #define GATHER_SECONDS 60.0 // to ask for the failures of all nodes
@@ -25,10 +25,10 @@
 
 typedef struct {
     int64_t count;
-    int missed; // checks since it last rose
+    int missed; // checks since the count last rose
 } PeerCount;
 
-/* Tells all nodes that the job has failed, and why. */
+/* Publishes to all nodes that the job has failed, and why. */
 static void publish_failure(Store *store, const Failure *failure)
 {
     char end[1];
@@ -38,7 +38,7 @@ static void publish_failure(Store *store, const Failure *failure)
     free(text);
 }
 
-/* False: this node has no heartbeat. It has left or is not here yet, or it is a torchrun. */
+/* Returns false if the node has no heartbeat: it has left, is not here yet, or is a torchrun. */
 static bool read_heartbeat(Store *store, int node, int64_t *count)
 {
     char text[64] = "";
@@ -48,9 +48,9 @@ static bool read_heartbeat(Store *store, int node, int64_t *count)
     return !store->failed && strcmp(text, "absent") != 0;
 }
 
-/* Node 0 checks the other nodes. It removes the key of a dead one, so that nobody waits for it. A
- * torchrun has no such key and does not report its failure, but without one it stays until the job
- * is over. */
+/* Checks the other nodes, on node 0. Removes the key of a dead one, so that no node waits for it. A
+ * torchrun has no such key and does not report its failure, but without a failure it stays until
+ * the job is over. */
 static void check_peers(Store *store, const Flags *flags, PeerCount *counts)
 {
     for (int node = 1; node < flags->max_nodes; node++) {
@@ -90,7 +90,7 @@ static void *heartbeat_loop(void *argument)
     } while (!store_try_wait(store, KEY_END, flags->heartbeat_interval) && !store->failed);
     free(counts);
     agents->heartbeat_over = true;
-    kill(getpid(), SIGCHLD); // workers_wait returns, as if a worker had ended
+    kill(getpid(), SIGCHLD); // makes workers_wait return, as if a worker had ended
     return NULL;
 }
 
@@ -169,8 +169,8 @@ void agents_done(Agents *agents, bool stopped)
         store_set(&agents->store, KEY_END, end, strlen(end));
 }
 
-/* The job is over. A torchrun on node 0 may have taken its store along before it could be asked
- * why; but before this node's workers are done only a failure can have ended the job. */
+/* Returns how the job ended. A torchrun on node 0 may have closed its store before it could be
+ * asked; but before this node's workers are done only a failure can have ended the job. */
 static Verdict read_verdict(Agents *agents)
 {
     char end[32] = "";
@@ -210,14 +210,14 @@ Verdict agents_verdict(Agents *agents)
     return agents->verdict;
 }
 
-/* Has a launcher disconnected without a goodbye? */
+/* Returns whether a launcher has disconnected without agents_leave. */
 static bool is_lost(Store *store, int node)
 {
     return store_check(store, node_key(KEY_GONE, node).text) &&
            store_check(store, node_key(KEY_HEARTBEAT, node).text);
 }
 
-/* False: there is no such key, or it holds no failure. */
+/* Returns false if there is no such key, or it holds no failure. */
 static bool read_failure(Store *store, const char *key, Failure *failure)
 {
     char text[MAX_FAILURE];
@@ -259,7 +259,7 @@ const Failure *agents_root_cause(Agents *agents)
     return &agents->failure;
 }
 
-/* Node 0 keeps serving until the others have left. The count of one that has not even come is 0. */
+/* Keeps node 0 serving until the others have left. A node that has not even come has count 0. */
 static void wait_for_peers_to_leave(Agents *agents, double seconds)
 {
     const double begun = seconds_awake();
@@ -286,8 +286,8 @@ void agents_leave(Agents *agents)
         wait_for_peers_to_leave(agents, seconds);
     else if (!agents->store.failed &&
              !(agents->host_is_torchrun && agents->verdict == VERDICT_FAILED))
-        // Until node 0 disconnects: the next job must not find this one's store. Only a torchrun
-        // there does not know of the failure, and may wait for minutes.
+        // Waits until node 0 disconnects, because the next job must not find this one's store. Only
+        // a torchrun there does not know of the failure, and may wait for minutes.
         poll_awake(&(struct pollfd){ .fd = agents->store.fd, .events = POLLIN }, 1, seconds);
 
     store_free(&agents->store);

@@ -8,7 +8,7 @@
 #include "common/base/signals.h"
 #include "launcher/error_file.h"
 
-/* Is it useful to start again after this failure? All nodes come to the same answer. */
+/* Returns whether it is useful to start again after this failure, the same on all nodes. */
 static bool may_restart(Group *group, const Agents *agents, const Failure *root, bool replaces)
 {
     const Flags *flags = group->flags;

@@ -7,7 +7,7 @@
 #define AGAIN (-1) // the attempt has ended, but not the job
 
 /* Returns the job's status, or AGAIN, the same on all nodes, and prints why the attempt ended.
- * replaces: do new processes take the places of ranks that end, without a restart? */
+ * `replaces`: whether new processes take the places of ranks that end, without a restart. */
 int attempt_conclude(Group *group, Agents *agents, const Workers *workers, const Logs *logs,
                      Verdict verdict, bool replaces);
 

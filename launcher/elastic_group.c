@@ -26,7 +26,7 @@
 #include "launcher/torchrun_rendezvous.h"
 
 #define KEY_JOB "ddprun/job"
-#define KEY_IDENTITY "ddprun/identity" // of the job: differs from that of any other
+#define KEY_IDENTITY "ddprun/identity" // the job's identity, which differs from that of any other
 #define KEY_NUM_AGENTS "ddprun/num_agents"
 #define KEY_AGENT_ALL "ddprun/agent/"
 #define KEY_AGENT KEY_AGENT_ALL "%d"
@@ -37,8 +37,8 @@
 
 #define TORCHRUN_SECONDS 1.0 // for a ddprun that serves the endpoint to identify itself
 #define PATIENCE 10.0 // seconds until we log what we wait for
-#define REJOIN_SECONDS 30.0 // for fixed nodes, after their workers have ended
-#define RECONNECT_SECONDS 0.2 // to find out that nobody serves the rendezvous any more
+#define REJOIN_SECONDS 30.0 // for fixed nodes to meet again, after their workers have ended
+#define RECONNECT_SECONDS 0.2 // to find out that no process serves the rendezvous any more
 #define ASSIGNMENT_SECONDS 5.0 // to connect to a store that existed before the assignment was given
 #define POLL_MS 50 // between polls for new nodes
 #define FAREWELL_SECONDS 2.0 // for waiting nodes to read that the job is over
@@ -49,7 +49,7 @@ static noreturn void host_is_gone(const Group *group)
         group->port);
 }
 
-/* The first agent on the endpoint's host serves it; others find the port in use. */
+/* Serves the endpoint, if this is the first agent on its host; others find the port in use. */
 static void serve_endpoint(Group *group)
 {
     const Flags *flags = group->flags;
@@ -91,7 +91,7 @@ static void connect_endpoint(Group *group)
     group->store.timeout = job_store_patience(flags);
 }
 
-/* Agents of two different jobs would wait for each other in vain. */
+/* Publishes the job, or dies if the endpoint has another one, whose agents would wait for ours. */
 static void check_job(Group *group)
 {
     const Flags *flags = group->flags;
@@ -154,7 +154,7 @@ void group_open(Group *group, Flags *flags, const TorchrunFlags *torchrun)
     group->store.may_fail = true;
 }
 
-/* Node 0: updates the list of waiting nodes. */
+/* Updates the list of waiting nodes, on node 0. */
 static void update_waiting(Group *group)
 {
     char text[1024];
@@ -197,7 +197,7 @@ static void assign(Group *group, const Node *node, const Assignment *assignment)
     free(text);
 }
 
-/* Node 0: tells all waiting nodes that the job has ended, and waits until they have left. */
+/* Notifies all waiting nodes, on node 0, that the job has ended, and waits until they have left. */
 static void announce_end(Group *group, int status, const char *reason)
 {
     Assignment end = { .is_over = true, .status = status };
@@ -224,7 +224,7 @@ static noreturn void give_up(Group *group)
     die("%s", reason);
 }
 
-/* Node 0: waits until there are enough nodes. Returns how many the group has. */
+/* Waits, on node 0, until there are enough nodes. Returns how many the group has. */
 static int wait_for_nodes(Group *group)
 {
     const Flags *flags = group->flags;
@@ -251,7 +251,7 @@ static int wait_for_nodes(Group *group)
     }
 }
 
-/* Node 0: opens the attempt's store and gives the first nodes their assignments. */
+/* Opens the attempt's store, on node 0, and gives the first nodes their assignments. */
 static void form(Group *group, Agents *agents)
 {
     Flags *flags = group->flags;
@@ -296,7 +296,7 @@ static void form(Group *group, Agents *agents)
     agents_begin(agents);
 }
 
-/* Is the store at the endpoint still this job's? */
+/* Returns whether the store at the endpoint is still this job's. */
 static bool is_same_job(Group *group)
 {
     char identity[sizeof group->identity] = "";
@@ -305,8 +305,8 @@ static bool is_same_job(Group *group)
     return strcmp(identity, group->identity) == 0;
 }
 
-/* Waits in the queue for an assignment, for PATIENCE seconds at most. Returns its length; 0: none
- * yet, or the connection has failed. */
+/* Waits in the queue for an assignment, for PATIENCE seconds at most. Returns its length, or 0 if
+ * there is none yet or the connection has failed. */
 static size_t ask_for_assignment(Group *group, char *text, size_t bytes)
 {
     Store *store = &group->store;
@@ -333,7 +333,7 @@ static size_t ask_for_assignment(Group *group, char *text, size_t bytes)
     return store->failed ? 0 : length;
 }
 
-/* The connection to the rendezvous has failed; perhaps only the network has. Connects again. */
+/* Connects to the rendezvous again after a failed connection; perhaps only the network failed. */
 static void reconnect(Group *group, double deadline)
 {
     const char *host = group->host;
@@ -354,7 +354,7 @@ static void reconnect(Group *group, double deadline)
     group->is_queued = false;
 }
 
-/* The other nodes: waits for an assignment while node 0 is there. */
+/* Waits, on the other nodes, for an assignment while node 0 is there. */
 static Assignment wait_for_assignment(Group *group)
 {
     char text[1024];
@@ -378,7 +378,7 @@ static Assignment wait_for_assignment(Group *group)
     return assignment;
 }
 
-/* False: the attempt is over. An agent that was stopped for a while may come too late. */
+/* Returns false if the attempt is over: this agent may have been stopped for a while. */
 static bool accept_assignment(Group *group, Agents *agents, const Assignment *assignment)
 {
     Flags *flags = group->flags;
@@ -406,9 +406,9 @@ static bool accept_assignment(Group *group, Agents *agents, const Assignment *as
     return true;
 }
 
-/* Fixed nodes, after an attempt: node 0 marks its store with the number of the next one, and the
- * others wait for it. Without the mark, a node that lost contact with node 0 might find the store
- * of the previous attempt, or none yet. */
+/* Lets fixed nodes meet again after an attempt: node 0 marks its store with the number of the next
+ * one, and the others wait for it. Without the mark, a node that lost contact with node 0 might
+ * find the store of the previous attempt, or none yet. */
 static void meet_again(Group *group)
 {
     Flags *flags = group->flags;

@@ -29,44 +29,44 @@
 
 typedef struct {
     Flags *flags; // node_rank, max_nodes, master_addr, master_port: the current attempt's
-    const TorchrunFlags *torchrun; // for the workers
-    int restart_count; // attempts before it
-    int num_failures; // of these, how many ended because a rank failed
-    int status; // of a job that is over, see group_join
+    const TorchrunFlags *torchrun; // flags for the workers
+    int restart_count; // attempts before the current one
+    int num_failures; // how many of these ended because a rank failed
+    int status; // status of a job that is over, see group_join
     History history; // how its attempts ended
 
     // Elastic only:
     int min_nodes, max_nodes, port; // as given in the flags
-    char host[256]; // likewise, of the endpoint
-    StoreServer *server; // on node 0
+    char host[256]; // the endpoint's host, as given in the flags
+    StoreServer *server; // the endpoint's server, on node 0
     Store store;
-    char identity[64]; // of the job
-    int number; // of this agent, on the other nodes; 0: none on this connection yet
-    bool is_queued; // likewise: node 0 knows that it waits
+    char identity[64]; // the job's identity
+    int number; // this agent's number, on the other nodes (0 if none on this connection yet)
+    bool is_queued; // on the other nodes: node 0 knows that this one waits
     Node *waiting; // [num_waiting], on node 0: in the order in which they came
     int num_waiting;
 } Group;
 
 extern const MoreFlags more_flags; // for flags_parse
 
-/* Elastic: connects to the rendezvous, or dies. */
+/* Connects elastic nodes to the rendezvous, or dies. */
 void group_open(Group *group, Flags *flags, const TorchrunFlags *torchrun);
 
-/* Forms the group of the next attempt. False: the job has ended without this node; says so, and
- * sets group->status. Dies if too few nodes came. */
+/* Forms the group of the next attempt. Returns false if the job has ended without this node; logs
+ * that, and sets group->status. Dies if too few nodes came. */
 bool group_join(Group *group, Agents *agents);
 
-/* On node 0: is a node waiting for which there is room? Never waits. */
+/* Returns whether, on node 0, a node waits for which there is room. Never waits. */
 bool group_may_grow(Group *group);
 
-/* Have the others ended without this node, or is node 0 gone or out of reach? */
+/* Returns whether the others have ended without this node, or node 0 is gone or out of reach. */
 bool agents_left_out(const Agents *agents);
 
 /* Ends the attempt because new nodes have arrived, unless it is about to end anyway. */
 void group_change(Agents *agents);
 
-/* Tells the waiting nodes that the job has ended with this status. */
+/* Notifies the waiting nodes that the job has ended with this status. */
 void group_close(Group *group, int status);
-void group_free(Group *group); // after the last attempt
+void group_free(Group *group); // called after the last attempt
 
 #endif

@@ -46,8 +46,8 @@ static void start(Failure *failure, int node, int status, double seconds_ago)
     failure->time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - seconds_ago;
 }
 
-/* Has the program ended that reads our output, and so the workers'? A worker may also be killed by
- * SIGPIPE for a pipe of its own. */
+/* Returns whether the program that reads our output, and so the workers', has ended. A worker may
+ * also be killed by SIGPIPE for a pipe of its own. */
 static bool nobody_reads(void)
 {
     struct pollfd outputs[] = { { .fd = STDOUT_FILENO }, { .fd = STDERR_FILENO } };
@@ -162,7 +162,7 @@ void report_print(const Failure *root, const Workers *workers, int first_rank)
     char end[END_BYTES];
     if (root->rank < 0 ? is_here || was_asked || !has_table : is_here && root->pid == 0)
         log_info("%s", root->message);
-    else if (root->is_unread) // as of `| head -n 2`: one line, like a shell's
+    else if (root->is_unread) // as with `| head -n 2`: one line, like a shell's
         log_info("rank %d on node %d (%s) was killed by SIGPIPE: its output goes to a program that "
                  "has ended",
                  root->rank, root->node, root->host);

@@ -1,5 +1,5 @@
 /* The launcher's command line. Each flag's text comes from the command line, else from its
- * variable, else it is the default; the last one counts. Then flags that say something together are
+ * variable, else it is the default; the last one counts. Then flags that belong together are
  * combined: torchrun's several ways of naming node 0 become one address and one port. */
 #include "launcher/launch.h"
 
@@ -16,10 +16,10 @@
 #define MAX_SECONDS 1e6
 #define MAX_PYTHON_WORDS 4 // in front of a program
 #define DEFAULT_PORT 29500 // fixed, since all nodes must know it
-#define DEFAULT_ENDPOINT_PORT 29400 // the same for elastic nodes
+#define DEFAULT_ENDPOINT_PORT 29400 // default for elastic nodes
 #define FIELD(name) offsetof(Flags, name)
 
-/* Without help: step 05 has one, or it is accepted, but has no effect. */
+/* A flag without help has one in step 05, or is accepted without effect. */
 const Option flag_options[] = {
     { "nproc-per-node", "N", "1", "35", OPTION_STRING, FIELD(nproc),
       .help = "ranks on this node: 4, cpu, gpu, auto" },
@@ -88,7 +88,7 @@ const Option flag_options[] = {
 };
 enum { NUM_OPTIONS = sizeof flag_options / sizeof *flag_options };
 
-/* The flag with this letter as its other name; "": none. */
+/* Returns the flag with this letter as its other name, or "". */
 static const char *long_name(char letter)
 {
     static const char *const names[] = { "redirects", "tee", "module", "help" };
@@ -137,8 +137,8 @@ static noreturn void print_help(const MoreFlags *more)
     streams_exit();
 }
 
-/* The flag of this name, or the only one that begins so. (torchrun takes max-r for max-restarts,
- * but not max, since it counts max_restarts as another name.) */
+/* Returns the flag of this name, or the only one that begins so. (torchrun takes max-r for
+ * max-restarts, but not max, since it counts max_restarts as another name.) */
 static const Option *find_flag(Step step, const char *word, const char *name, size_t length)
 {
     const Option *found = option_find(flag_options, ANY_STEP, name, length);
@@ -161,7 +161,7 @@ static const Option *find_flag(Step step, const char *word, const char *name, si
     return found;
 }
 
-/* The text in PET_<FLAG>, or in another variable for the same; NULL: not given. */
+/* Returns the text in PET_<FLAG>, or in another variable for the flag, or NULL if not given. */
 static const char *variable_of(const Option *flag)
 {
     static const char *const others[][2] = {
@@ -240,7 +240,7 @@ static int count_ranks(const char *text)
     return value;
 }
 
-/* "2", or "2:4" from step 05 on. */
+/* Reads "2", or "2:4" from step 05 on. */
 static void read_nodes(Flags *flags, bool may_change)
 {
     const char *text = flags->nnodes, *colon = strchr(text, ':');
@@ -259,7 +259,7 @@ static void read_nodes(Flags *flags, bool may_change)
                     "start mpirun (LAUNCHER=mpirun before it), or say --nnodes");
 }
 
-/* HOST[:PORT]; an IPv6 address is in brackets. */
+/* Reads HOST[:PORT]; an IPv6 address is in brackets. */
 static void read_endpoint(Flags *flags)
 {
     const char *host = flags->rdzv_endpoint, *colon = strrchr(host, ':');
@@ -270,7 +270,7 @@ static void read_endpoint(Flags *flags)
         usage_error("--rdzv-endpoint %s: it must be HOST or HOST:PORT", host);
 }
 
-/* Do nodes get their ranks at the rendezvous? */
+/* Sets whether nodes get their ranks at the rendezvous. */
 static void read_backend(Flags *flags, bool may_change)
 {
     const bool alone = flags->max_nodes == 1;
@@ -298,7 +298,7 @@ void flags_set_address(Flags *flags, const char *flag, const char *text)
                     bytes - 1);
 }
 
-/* Which node serves the store, and where. */
+/* Sets which node serves the store, and where. */
 static void read_master(Flags *flags)
 {
     const bool alone = flags->max_nodes == 1;
@@ -316,7 +316,7 @@ static void read_master(Flags *flags)
                     flags->max_nodes - 1);
 }
 
-/* The job's name: as torchrun's, random if no other node needs to know it. */
+/* Sets the job's name: as torchrun's, random if no other node needs to know it. */
 static void read_run_id(Flags *flags)
 {
     const char *text = flags->rdzv_id;
@@ -387,15 +387,15 @@ void flags_use_python(Flags *flags, char *option, char *code)
     char *python = getenv("PYTHON_EXEC") != NULL ? getenv("PYTHON_EXEC") : "python3";
     char *words[MAX_PYTHON_WORDS] = { python, "-u", option, code }; // -u: unbuffered
     const size_t count = option == NULL ? 2 : code == NULL ? 3 : 4;
-    size_t length = 1; // of the command, with its NULL
+    size_t length = 1; // words of the command, with its NULL
     while (flags->command[length - 1] != NULL)
         length++;
     memmove(flags->command + count, flags->command, length * sizeof *words);
     memcpy(flags->command, words, count * sizeof *words);
 }
 
-/* torchrun hands every program to Python unless it is told not to. ddprun is for programs of any
- * kind. */
+/* Sets the command. torchrun hands every program to Python unless told not to; ddprun is for
+ * programs of any kind. */
 static void read_command(Flags *flags, char **words, int num_words)
 {
     if (num_words <= 0)
@@ -420,7 +420,7 @@ static void read_command(Flags *flags, char **words, int num_words)
 void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
 {
     streams_guard();
-    const char *texts[NUM_OPTIONS] = { NULL }; // on the command line
+    const char *texts[NUM_OPTIONS] = { NULL }; // texts on the command line
     char **word = argv + 1;
     for (; *word != NULL && (*word)[0] == '-' && (*word)[1] != '\0'; word++) {
         if (strcmp(*word, "--") == 0) {

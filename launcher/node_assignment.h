@@ -7,19 +7,19 @@
 
 typedef struct {
     int node_rank, num_nodes;
-    char master_addr[256]; // of the attempt's store
+    char master_addr[256]; // where the attempt's store is
     int master_port;
     Ranks ranks;
     int restart_count, num_failures; // see elastic_group.h
 
-    bool is_over; // the job is over, and only these are set:
-    int status; // of the job, as in a shell
+    bool is_over; // the job is over, and only this and the fields below are set
+    int status; // the job's status, as in a shell
     char reason[512];
 } Assignment;
 
-/* As a line of JSON; free it with free(). */
+/* Returns the assignment as a line of JSON; free it with free(). */
 char *assignment_encode(const Assignment *assignment);
-/* False: invalid. */
+/* Returns false if the text is invalid. */
 bool assignment_decode(Assignment *assignment, const char *text, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* The variables that tell a rank who it is. Their names are torchrun's, on which programs rely. */
+/* The variables that identify a rank. Their names are torchrun's, on which programs rely. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -14,8 +14,8 @@
 #include "common/comm/store/handshake.h"
 
 #define PATIENCE 10.0 // seconds until we log what we wait for
-#define FAREWELL_MS 1000 // for the others to read why there will be no job
-#define MIN_PATIENCE 5.0 // seconds: a busy machine may answer late
+#define FAREWELL_MS 1000 // time for the others to read why there will be no job
+#define MIN_PATIENCE 5.0 // seconds, because a busy machine may answer late
 
 Key node_key(const char *format, int node)
 {
@@ -105,7 +105,7 @@ Ranks nodes_share_ranks(const Node *nodes, int num_nodes, int node)
     return ranks;
 }
 
-/* Waits until the store has this key; NULL: until node 0 serves it. Dies after the deadline. */
+/* Waits until the store has this key (NULL: until node 0 serves it). Dies after the deadline. */
 static void wait_for(Store *store, const Flags *flags, const char *key, const char *whom,
                      double deadline)
 {
@@ -132,7 +132,7 @@ static void wait_for(Store *store, const Flags *flags, const char *key, const ch
         whom, host, port, flags->join_timeout);
 }
 
-/* There will be no job: puts the reason, a text, where the others expect their numbers. */
+/* Dies, after putting the reason, a text, where the other nodes expect their numbers. */
 static noreturn void refuse(Store *store, const Flags *flags, int num_nodes, const char *reason)
 {
     json_t *string = json_text(reason);
@@ -148,7 +148,7 @@ static noreturn void refuse(Store *store, const Flags *flags, int num_nodes, con
     die("%s", reason);
 }
 
-/* Nodes with different --nnodes would run, and then wait for ends that never come. */
+/* Refuses a different --nnodes, since nodes would run, and then wait for ends that never come. */
 static void agree_on_num_nodes(Store *store, const Flags *flags)
 {
     char ours[64], theirs[64] = "", reason[256];
@@ -166,8 +166,8 @@ static void agree_on_num_nodes(Store *store, const Flags *flags)
     refuse(store, flags, most, reason);
 }
 
-/* Node 0 reads the offers of all nodes, and answers each: [first rank, ranks of the job, the same
- * among those of the node's role]. */
+/* Reads the offers of all nodes, on node 0, and answers each: [first rank, ranks of the job, and
+ * both among the ranks of the node's role]. */
 static void assign_ranks(Store *store, const Flags *flags, double deadline)
 {
     Node *nodes = mem_calloc((size_t)flags->max_nodes, sizeof *nodes);

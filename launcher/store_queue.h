@@ -9,10 +9,10 @@ typedef struct {
     size_t bytes;
 } StoreValue;
 
-/* First in, first out; a queue and a value may have the same key. A value has its capacity in
- * `bytes`, and on return its length; false: the queue is empty (with block: another rank was
- * faster). On PyTorch's server use a separate connection for queues: a push may wake a client that
- * waited for one earlier. */
+/* Push and pop, first in, first out; a queue and a value may have the same key. A value has its
+ * capacity in `bytes`, and on return its length. Return false if the queue is empty (with block: if
+ * another rank was faster). On PyTorch's server use a separate connection for queues: a push may
+ * wake a client that waited for one earlier. */
 void store_queue_push(Store *store, const char *key, const void *value, size_t bytes);
 bool store_queue_pop(Store *store, const char *key, bool block, StoreValue *value);
 

@@ -29,8 +29,8 @@ static bool is_in_path(const char *name)
     return found;
 }
 
-/* Is it a program of another kind, which lacks only the execute permission? Then the error says
- * so. */
+/* Returns whether it is a program of another kind, which lacks only the execute permission. The
+ * error then reports that. */
 static bool is_foreign(const char *path)
 {
     char line[256] = "";
@@ -65,7 +65,7 @@ static void read_program(Flags *flags)
         flags_use_python(flags, NULL, NULL);
 }
 
-/* As in torchrun, --local-addr is used if --master-addr and --master-port do not name node 0. For
+/* Uses --local-addr, as torchrun does, if --master-addr and --master-port do not name node 0. For
  * elastic nodes see elastic_group.c. */
 static void read_local_addr(Flags *flags)
 {
@@ -98,7 +98,7 @@ static void read_signals(TorchrunFlags *torchrun, const char *text)
         usage_error("--signals-to-handle \"%s\": give names such as SIGTERM,SIGUSR1", text);
 }
 
-/* An item of a comma-separated list; NULL: there is none. */
+/* Returns an item of a comma-separated list, or NULL. */
 static const char *list_item(const char *list, int index)
 {
     for (; list != NULL && index > 0; index--) {
@@ -108,7 +108,7 @@ static const char *list_item(const char *list, int index)
     return list;
 }
 
-/* A copy, since both variables are also set for the workers. */
+/* Returns a copy, since both variables are also set for the workers. */
 static char *copy_of_variable(const char *name)
 {
     const char *value = getenv(name);

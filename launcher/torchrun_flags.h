@@ -18,19 +18,19 @@
 #include "launcher/launch.h"
 
 typedef struct {
-    const char *signals_to_handle; // a list of names; NULL: the default
-    sigset_t signals; // the same
+    const char *signals_to_handle; // a list of names; NULL for the default
+    sigset_t signals; // these signals
     bool virtual_local_rank;
-    char *gpus; // with it: CUDA_VISIBLE_DEVICES of the launcher, or NULL
-    char *error_file; // TORCHELASTIC_ERROR_FILE of the launcher, or NULL
+    char *gpus; // the launcher's CUDA_VISIBLE_DEVICES, or NULL; for virtual_local_rank
+    char *error_file; // the launcher's TORCHELASTIC_ERROR_FILE, or NULL
 } TorchrunFlags;
 
-/* After flags_parse: reads the flags above, and changes the others accordingly. Ends the process
+/* Reads, after flags_parse, the flags above, and changes the others accordingly. Ends the process
  * with status 2 and one line on an invalid one. */
 void torchrun_flags_read(TorchrunFlags *torchrun, Flags *flags);
 void torchrun_flags_free(TorchrunFlags *torchrun);
 
-/* The signals for workers_init. */
+/* Returns the signals for workers_init. */
 const sigset_t *torchrun_flags_signals(const TorchrunFlags *torchrun);
 
 /* Changes what step 03 has set in the environment of the next worker. */

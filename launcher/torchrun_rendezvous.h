@@ -7,10 +7,10 @@
 
 #include "common/comm/store/store.h"
 
-/* In our store: a torchrun that comes to it fails at once, with a line that names ddprun. */
+/* Makes a torchrun that comes to our store fail at once, with a line that names ddprun. */
 void torchrun_refuse(Store *store, const char *run_id);
 
-/* Is this the store of a torchrun, or one of ours after torchrun_refuse? */
+/* Returns whether this is the store of a torchrun, or one of ours after torchrun_refuse. */
 bool torchrun_is_here(Store *store, const char *run_id);
 
 #endif

@@ -69,8 +69,8 @@ static void make_folder(Logs *logs)
           strerror(errno));
 }
 
-/* Our ranks write one line, which the report has shown. PyTorch's also write a traceback: that
- * stays. */
+/* Returns whether a report has shown all of it: our ranks write one line. PyTorch's also write a
+ * traceback, which stays. */
 static bool is_in_report(const char *path)
 {
     static const char ours[] = "{\"message\": \"";
@@ -119,8 +119,8 @@ void logs_close(Logs *logs)
     remove_empty(logs);
 }
 
-/* The kernel kills our children with us, but not what they have started: that does a child of ours
- * which outlives us. It has not got our threads: only plain system calls here, too. */
+/* Starts a child that outlives us and kills what our children have started; the kernel kills only
+ * our children with us. It has none of our threads, so plain system calls only, here, too. */
 static pid_t start_watcher(const Workers *workers)
 {
     const pid_t launcher = getpid(), watcher = fork();
@@ -180,8 +180,8 @@ void workers_free(Workers *workers)
     munmap(workers->worker, (size_t)workers->num_workers * sizeof *workers->worker);
 }
 
-/* The child's part of workers_start. After fork in a threaded process, locks may be held for ever:
- * only plain system calls from here on. */
+/* Does the child's part of workers_start. After fork in a threaded process, locks may be held
+ * forever, so only plain system calls follow. */
 static noreturn void run_command(const Workers *workers, Worker *worker, pid_t launcher,
                                  char **command, const int *output, int error_fd)
 {
@@ -237,8 +237,8 @@ bool workers_start(Workers *workers, int local_rank, char **command)
     return worker->running;
 }
 
-/* Records all workers that have ended, and whether their process groups have. True: some group is
- * left. */
+/* Records all workers that have ended, and whether their process groups have. Returns true if some
+ * group is left. */
 static bool reap(Workers *workers)
 {
     bool any_left = false;
@@ -297,7 +297,7 @@ const Worker *workers_failed(const Workers *workers, double patience)
         if (worker->status == EXIT_STOPPED)
             stopped = worker;
         else if (failed == NULL || (failed->signal == 0 && worker->signal != 0))
-            failed = worker; // of two at once the one that was killed is no consequence
+            failed = worker; // of two at once, the killed one is no consequence of the other
     }
     if (failed != NULL || stopped == NULL || workers_all_ended_with(workers, EXIT_STOPPED))
         return failed;
@@ -319,7 +319,7 @@ static void send_signal(Workers *workers, int signal)
 
 void workers_end(Workers *workers, int signal, double seconds)
 {
-    // Programs have uses of their own for these.
+    // Programs use these for purposes of their own.
     if (!workers->passes_all_on && (signal == SIGUSR2 || signal == SIGALRM || signal == SIGXCPU))
         signal = SIGTERM;
     reap(workers);

@@ -73,7 +73,7 @@ def reset(name):
     kind, _, rest = name.partition("-")
     begin = {"trap": ["teach/trap.py", rest], "quiz": None}.get(kind, ["teach/lab.sh", name])
     known = {*(f"trap-{name}" for name in trap.names()), *(f"quiz-{chapter}" for chapter in quiz.names()),
-             *(path.stem for path in Path("teach/lab").glob("*.txt") if path.stem in steps()), *library_labs()}
+             *(step for step in steps() if Path(f"teach/lab/{step}.txt").exists()), *library_labs()}
     if name not in known:
         print(f"teach/progress.py: '{name}' is none of {' '.join(sorted(known))}", file=sys.stderr)
         sys.exit(2)

@@ -20,7 +20,7 @@ if [ $# -eq 0 ]; then
     nvcc=$(command -v nvcc) || nvcc=/usr/local/cuda/bin/nvcc
     [ -x "$nvcc" ] || { home=$(wheel 'cu[0-9]*' bin/nvcc) && nvcc=${home:-/usr/local/cuda}/bin/nvcc; }
     home=$("$nvcc" --dryrun -E -x cu /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p') || :
-    [ -n "$home" ] || home=$(readlink -f "$nvcc") || home=$nvcc # there is none
+    [ -n "$home" ] || home=$(readlink -f "$nvcc") || home=$nvcc # no CUDA
     home=${home%/bin/nvcc}
     cd "$home" 2>/dev/null && pwd || echo "$home"
     exit

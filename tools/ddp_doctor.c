@@ -1,5 +1,5 @@
 /*
- * ddp_doctor - why does it hang, why is it slow? Reads what every rank has recorded of its calls.
+ * ddp_doctor - why does it hang, why is it slow? Reads every rank's record of its calls.
  *
  *     tools/ddp_doctor checkpoints
  *
@@ -36,7 +36,7 @@ static const char help[] =
     "\n"
     "Exit status: 0 nothing is wrong, 1 something is or there are no records, 2 usage.\n";
 
-/* "12.3 s", "5 min", "3 h" */
+/* Formats a duration: "12.3 s", "5 min", "3 h". */
 static const char *duration(int64_t nanoseconds, char text[32])
 {
     const double seconds = nanoseconds > 0 ? 1e-9 * (double)nanoseconds : 0;
@@ -49,7 +49,7 @@ static const char *duration(int64_t nanoseconds, char text[32])
     return text;
 }
 
-/* The call that tells most about a rank: the one that is open, else the latest; or NULL. */
+/* Returns the most telling call of a rank: the one that is open, else the latest; or NULL. */
 static const FlightEntry *call_of(const Flight *flight)
 {
     return flight->open != NULL ? flight->open : flight->last;

@@ -4,7 +4,7 @@
  *     tools/evaluate checkpoints/cnn_digits.safetensors
  *     03_torchrun_env/ddprun --nproc-per-node 4 tools/evaluate FILE --dataset mnist
  *
- * Under a launcher the ranks share the images: each is tested once, by one of them, and their
+ * Under a launcher the ranks share the images: each image is tested once, by one rank, and the
  * counts are summed. So the result is the same for any number of ranks.
  */
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static const Tool tool = {
                              { .name = NULL } },
 };
 
-/* Predictions for the images of a data set; summed over the ranks after sum_over_ranks. */
+/* The predictions for a data set's images; summed over the ranks after sum_over_ranks. */
 typedef struct {
     int64_t count[MODEL_FILE_MAX_LABELS][MODEL_FILE_MAX_LABELS]; // [class][prediction]
     double loss;
@@ -69,7 +69,7 @@ static void test(Classifier *classifier, const Dataset *dataset, int batch_size,
     sampler_free(&sampler);
 }
 
-/* A ratio in percent, as text; "-" where nothing was counted. */
+/* Formats a ratio in percent; "-" if nothing was counted. */
 static const char *percent(int64_t part, int64_t whole, char text[16])
 {
     if (whole == 0)
@@ -78,7 +78,7 @@ static const char *percent(int64_t part, int64_t whole, char text[16])
     return text;
 }
 
-/* The confusion matrix: a row for each class, a column for each prediction. */
+/* Prints the confusion matrix: a row for each class, a column for each prediction. */
 static void print_matrix(const Outcome *outcome, const ModelFile *from)
 {
     printf("%-8s taken for\n%-8s", "", "class");
@@ -126,7 +126,7 @@ static void print_outcome(const Outcome *outcome, const ModelFile *from, const D
     }
 }
 
-/* Sums over all ranks; the numbers lie in host memory, whatever the model runs on. */
+/* Sums over all ranks; the numbers lie in host memory, whichever device the model runs on. */
 static void sum_over_ranks(Outcome *outcome, const Args *args, const DistEnv *env)
 {
     ProcessGroup pg;

@@ -5,8 +5,8 @@
  *     tools/export checkpoints/cnn_digits.safetensors my_model
  *     python my_model/load_in_pytorch.py
  *
- * The folder is made under another name and renamed when it is complete, so that it is never seen
- * incomplete. A folder that it replaces is deleted only if that was an export, too.
+ * The folder is made under another name and renamed when it is complete, so that an incomplete one
+ * is never seen. A folder that it replaces is deleted only if that was an export, too.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -53,14 +53,14 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char load_in_pytorch[], load_in_pytorch_end[];
 
-/* Facts about the training, for the reader; the keys of a checkpoint's metadata. */
+/* The facts about the training, for the reader; the keys of a checkpoint's metadata. */
 static const char *const facts[] = {
     "dataset",           "num_samples", "epoch", "step",     "seed",         "world_size",
     "global_batch_size", "optimizer",   "lr",    "momentum", "weight_decay", "dropout"
 };
 enum { NUM_FACTS = sizeof facts / sizeof facts[0] };
 
-/* DIR/NAME */
+/* Returns DIR/NAME. */
 static char *join(const char *folder, const char *name)
 {
     char *path = NULL;
@@ -79,7 +79,7 @@ static bool delete_export(const char *folder)
     return rmdir(folder) == 0;
 }
 
-/* Dies, removing the folder that is not complete. */
+/* Dies, removing the incomplete folder. */
 static noreturn void give_up(const char *folder, const char *reason)
 {
     delete_export(folder);
@@ -135,7 +135,7 @@ static void write_weights(const char *folder, const ModelFile *from, const Model
     free(weights);
 }
 
-/* A fact as JSON: a number if it is one, else a string. */
+/* Returns a fact as JSON: a number if it is one, else a string. */
 static json_t *fact(const char *text)
 {
     json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -187,7 +187,7 @@ static bool is_export(const char *folder)
     return is;
 }
 
-/* May the path be replaced? Yes if it does not exist, is an empty folder, or is an export. */
+/* Returns true if the path may be replaced: it is missing, an empty folder, or an export. */
 static bool is_replaceable(const char *path)
 {
     struct stat status;
@@ -205,7 +205,7 @@ static bool is_replaceable(const char *path)
 }
 
 /* Gives the complete folder its name. A folder that had that name is deleted if it holds only an
- * export or nothing; if not, it is renamed. */
+ * export or nothing; otherwise it is renamed. */
 static void replace_target(const char *folder, const char *target)
 {
     char *old = NULL;

@@ -42,7 +42,7 @@ static void solve(int n, double a[][MAX_COLUMNS], double *b)
     }
 }
 
-/* Column j of a row of X. */
+/* Returns column j of a row of X. */
 static double entry(const Dataset *dataset, size_t row, int j)
 {
     const int features = (int)dataset->features;

@@ -64,7 +64,7 @@ parts() {
     part checks g++ 'program g++' "no 'make check-cuda', and nvcc needs it" \
         g++ gcc-c++ gcc g++ gcc-c++
 
-    [ "$manager" -ne 0 ] || # apt; others have it under https://spinroot.com alone
+    [ "$manager" -ne 0 ] || # apt; other systems get it only from https://spinroot.com
         part checks Spin 'location spin' "no 'make check-proved'" spin
 
     part checks QEMU 'program qemu-aarch64' "no 'make check-march' for other processors than this" \
@@ -150,7 +150,7 @@ fuzzer() {
         clang -w -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null && program clang
 }
 
-# Its name is not the same everywhere; Ubuntu's chromium-browser only says that it is a snap.
+# Its name is not the same everywhere; Ubuntu's chromium-browser only reports that it is a snap.
 browser() {
     for chrome in chromium google-chrome chromium-browser; do
         "$chrome" --version >/dev/null 2>&1 && location "$chrome" && return

@@ -37,13 +37,13 @@ typedef struct {
     bool is_row;
     Dataset dataset;
     size_t row;
-    uint8_t pixels[MNIST_PIXELS]; // in both cases: for the drawing
+    uint8_t pixels[MNIST_PIXELS]; // set in both cases, for the drawing
 } Input;
 
 static uint8_t *read_file(const char *path, size_t *size)
 {
     struct stat status;
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); // a pipe must not keep us waiting
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); // so that a pipe cannot block us
     CHECK(fd >= 0 && fstat(fd, &status) == 0,
           "cannot read %s: %s: name a PGM or PNG file, or an image of a data set, as digits:7",
           path, strerror(errno));
@@ -71,7 +71,7 @@ static void load_picture(Input *input, const char *path)
     free(bytes);
 }
 
-/* Takes "digits:7" or "mnist:7"; false if the text is neither. */
+/* Loads "digits:7" or "mnist:7"; returns false if the text is neither. */
 static bool load_row(Input *input, const char *text, Args *args, const ModelFile *from)
 {
     const char *colon = strchr(text, ':');
@@ -100,7 +100,7 @@ static bool load_row(Input *input, const char *text, Args *args, const ModelFile
     return true;
 }
 
-/* Two rows of pixels as one line: blocks in two colours, or the mean as a character. */
+/* Draws two rows of pixels as one line: blocks in two colours, or the mean as a character. */
 static void draw_pixels(FILE *line, const uint8_t *upper, bool blocks)
 {
     static const char shades[] = " .:-=+*#%@";
@@ -122,7 +122,7 @@ static void draw_bar(FILE *line, const char *label, bool best, double probabilit
         fprintf(line, "%s", blocks ? "█" : "#");
 }
 
-/* Can it show colours and blocks? Not if $NO_COLOR is set (no-color.org). */
+/* Returns true if it can show colours and blocks. False if $NO_COLOR is set (no-color.org). */
 static bool is_rich_terminal(void)
 {
     setlocale(LC_CTYPE, "");

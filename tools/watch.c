@@ -1,12 +1,12 @@
 /*
- * watch - a running job in a browser: its ranks, what they wait for, losses, snapshots, the store.
+ * watch - a running job in a browser: its ranks, waits, losses, snapshots and store.
  *
  *     tools/watch checkpoints      # the job's --checkpoint-dir, or the port of its store
  *
- * It reads what the ranks write anyway, and only while somebody looks: a job that nobody watches
+ * It reads what the ranks write anyway, and only while a page is open: a job that is not watched
  * does not notice. Each viewer gets a report a second as server-sent events. One that reads slowly
- * misses reports, but keeps nobody waiting. Reports are for those who have the token of the URL:
- * another user of this machine could ask, too. On loopback they may stop, continue or kill a rank.
+ * misses reports, but delays no other. A report needs the token of the URL, because other users of
+ * this machine could ask, too. On loopback a viewer may stop, continue or kill a rank.
  */
 #include <jansson.h>
 #include <math.h>
@@ -25,7 +25,7 @@
 enum { MAX_VIEWERS = 32, TOKEN_BYTES = 16, BLOCK_BYTES = 4096, SEND_BYTES = 32 << 10 };
 
 typedef struct {
-    HttpOptions http; // first: HTTP_OPTION_ROWS
+    HttpOptions http; // first, because of HTTP_OPTION_ROWS
     const char *metrics_dir, *control;
 } Options;
 
@@ -59,7 +59,7 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char watch_html[], watch_html_end[];
 
-/* A report, as it is sent: "data: {...}\n\n". Freed when its last viewer has moved on. */
+/* A report, as sent: "data: {...}\n\n". Freed when its last viewer has moved on. */
 typedef struct {
     char *text;
     size_t length;
@@ -71,13 +71,13 @@ struct Watcher;
 /* A connection that gets events. */
 typedef struct {
     struct Watcher *watcher;
-    struct MHD_Connection *connection; // NULL: the place is free
-    Event *event; // being sent; NULL: none
-    size_t sent; // of event
-    unsigned long number; // of the last event that it got
-    unsigned long arrived; // how many viewers had come, with it
+    struct MHD_Connection *connection; // NULL if the slot is free
+    Event *event; // the event being sent; NULL if none
+    size_t sent; // bytes sent of `event`
+    unsigned long number; // the number of the last event that it got
+    unsigned long arrived; // how many viewers had come, including it
     bool suspended; // until there is another event
-    bool leaves; // it has given its place to another
+    bool leaves; // whether it has given its place to another
 } Viewer;
 
 typedef struct Watcher {
@@ -85,12 +85,12 @@ typedef struct Watcher {
     StorePeek peek;
     double timeout;
     char token[2 * TOKEN_BYTES + 1];
-    bool control; // may the page send signals?
+    bool control; // whether the page may send signals
     Viewer viewer[HTTP_MAX_CLIENTS];
-    int num_viewers; // without those that leave
-    unsigned long arrived; // how many have come so far
+    int num_viewers; // the number of viewers, without those that leave
+    unsigned long arrived; // how many viewers have come so far
     Event *newest;
-    unsigned long number; // of the newest
+    unsigned long number; // the number of the newest event
     double next_report;
 } Watcher;
 
@@ -127,7 +127,7 @@ static void make_event(Watcher *watcher)
     watcher->number++;
 }
 
-/* Called several times a second. While nobody looks it does nothing. */
+/* Called several times a second. Does nothing while there is no viewer. */
 static void tick(void *context)
 {
     Watcher *watcher = context;
@@ -159,8 +159,8 @@ static ssize_t say_goodbye(Viewer *viewer, char *to, size_t room)
     return count > 0 ? (ssize_t)count : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-/* libmicrohttpd asks for more when it has sent what it has: a slow viewer asks seldom, and then
- * gets the newest event. */
+/* Fills the next bytes. libmicrohttpd asks for more when it has sent what it has, so a slow viewer
+ * asks seldom, and then gets the newest event. */
 static ssize_t next_bytes(void *context, uint64_t position, char *to, size_t room)
 {
     (void)position;
@@ -199,8 +199,8 @@ static void end_viewer(void *context)
     *viewer = (Viewer){ 0 };
 }
 
-/* The page that was opened first gives its place to a new one: pages that nobody closes must not
- * keep out who opens another. */
+/* Makes the page that was opened first give its place to a new one, because pages that are never
+ * closed must not keep out new ones. */
 static void dismiss_oldest(Watcher *watcher)
 {
     Viewer *oldest = NULL;
@@ -219,7 +219,7 @@ static const char *argument(struct MHD_Connection *connection, const char *name)
     return value != NULL ? value : "";
 }
 
-/* Compares all of it: how long that takes says nothing of where they differ. */
+/* Compares all of it, so that the time it takes does not reveal where they differ. */
 static bool is_token(const Watcher *watcher, const char *text)
 {
     if (strlen(text) != 2 * TOKEN_BYTES)
@@ -243,7 +243,7 @@ static enum MHD_Result send_events(Watcher *watcher, struct MHD_Connection *conn
     *viewer =
         (Viewer){ .watcher = watcher, .connection = connection, .arrived = ++watcher->arrived };
     watcher->num_viewers++;
-    watcher->next_report = 0; // it gets the first at once
+    watcher->next_report = 0; // the viewer gets the first report at once
     // What waits in the kernel is old when it comes: a slow viewer gets few reports, but new ones.
     const int fd =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;

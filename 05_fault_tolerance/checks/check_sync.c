@@ -19,8 +19,8 @@
 #define NUM_LANES 4 // independent multiplications
 #define PIECE_BYTES ((size_t)64 * 1024)
 
-/* FNV-1a over 64-bit words (Fowler, Noll and Vo), in lanes; a product mixes bits upwards only, so
- * each word is folded once more. */
+/* Mixes in a word as FNV-1a over 64-bit words (Fowler, Noll and Vo), in lanes; a product mixes bits
+ * upwards only, so each word is folded once more. */
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * UINT64_C(0x100000001b3);
@@ -43,7 +43,7 @@ static uint64_t hash_words(uint64_t hash, const uint64_t *word, size_t count)
     return lane[0];
 }
 
-/* One parameter's slice of an array in device memory, piece by piece. */
+/* Hashes one parameter's slice of an array in device memory, piece by piece. */
 static uint64_t hash_tensor(uint64_t hash, Device *device, const float *array, const Tensor *tensor)
 {
     uint64_t piece[PIECE_BYTES / sizeof(uint64_t)];
@@ -58,7 +58,7 @@ static uint64_t hash_tensor(uint64_t hash, Device *device, const float *array, c
     return hash;
 }
 
-/* The arrays that are compared: the parameters, then each state of the optimizer. */
+/* Returns the i-th array to compare: the parameters, then each state of the optimizer. */
 static const float *array_at(const Optimizer *optim, int i)
 {
     return i == 0 ? optim->model->params : optim->state[i - 1];
@@ -72,7 +72,7 @@ static bool is_same(ProcessGroup *pg, uint64_t hash)
     return equal || pg->revoked;
 }
 
-/* The ranks whose hash is not the majority's; in a tie, rank 0's is right. */
+/* Finds the ranks whose hash is not the majority's; in a tie, rank 0's is right. */
 static void find_odd_ranks(ProcessGroup *pg, uint64_t hash, bool *odd)
 {
     const int n = pg->world_size;

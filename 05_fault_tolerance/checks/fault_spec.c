@@ -20,7 +20,7 @@ static const char *const names[] = {
     [FAULT_BITFLIP] = "bitflip",
 };
 
-/* If text begins with this mark and a number, moves past them. */
+/* Reads this mark and a number and moves past them; returns false if it cannot. */
 static bool take_number(const char **text, char mark, long *number)
 {
     char *end = NULL;

@@ -31,16 +31,16 @@ typedef enum {
 typedef struct {
     FaultKind kind;
     int rank;
-    uint64_t step; // from 1
-    int milliseconds; // of FAULT_SLOW
+    uint64_t step; // counted from 1
+    int milliseconds; // the sleep of FAULT_SLOW
     int attempt; // restarts before it happens
 } Fault;
 
-/* One fault, as above; the text ends at a comma or a 0. Returns the rest of the text, NULL if it is
+/* Parses one fault, as above, up to a comma or a 0. Returns the rest of the text, or NULL if it is
  * not a fault. */
 const char *fault_parse(Fault *fault, const char *text);
 
-/* Usage error unless the text of --inject is a list of such faults, or NULL. */
+/* Dies with a usage error unless the text of --inject is a list of such faults, or NULL. */
 void faults_check(const char *text);
 
 #endif

@@ -33,7 +33,7 @@ typedef enum { FLIGHT_JOINING, FLIGHT_RUNNING, FLIGHT_FINISHED } FlightState;
 
 typedef struct {
     char magic[8];
-    uint32_t bytes; // of this struct; identifies the layout
+    uint32_t bytes; // size of this struct; identifies the layout
     int32_t rank, world_size, restart_count;
     int32_t pid;
     _Atomic int32_t state; // a FlightState
@@ -43,7 +43,7 @@ typedef struct {
     int64_t program_ns; // when the program was built
     char host[64], program[1024];
     char error[512]; // the rank's last message, if it gave up
-    _Atomic int64_t disk_since_ns; // since when it has waited for a slow disk; 0: it does not wait
+    _Atomic int64_t disk_since_ns; // when its wait for a slow disk began; 0: it does not wait
     char disk[512]; // that disk, and the file being written
     FlightEntry entry[FLIGHT_ENTRIES];
 } FlightRecord;

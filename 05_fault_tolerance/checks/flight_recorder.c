@@ -66,7 +66,7 @@ static void on_collective(void *context, const Collective *collective, Collectiv
         entry->failed_ns = flight_now();
 }
 
-/* The first entry is the program itself. */
+/* Takes the load bias of the first entry, which is the program itself. */
 static int take_load_bias(struct dl_phdr_info *info, size_t bytes, void *bias)
 {
     (void)bytes;
@@ -74,8 +74,8 @@ static int take_load_bias(struct dl_phdr_info *info, size_t bytes, void *bias)
     return 1;
 }
 
-/* A file of the record's size with all its disk blocks allocated: a full disk would otherwise kill
- * the rank later, with SIGBUS. NULL and errno on failure. */
+/* Maps a file of the record's size with all its disk blocks allocated, because a full disk would
+ * otherwise kill the rank later, with SIGBUS. Returns NULL and sets errno on failure. */
 static FlightRecord *map_file(const char *path)
 {
     unlink(path); // an earlier attempt's rank may still be writing to it

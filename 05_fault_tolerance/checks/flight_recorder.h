@@ -8,7 +8,7 @@
 #include "common/comm/backend.h"
 
 typedef struct {
-    FlightRecord *record; // shared with the file; NULL: there is none
+    FlightRecord *record; // shared with the file; NULL if there is none
     uint64_t load_bias; // run-time address minus address in the program's file
     Observer observer;
     char error_suffix[PATH_MAX + 32]; // how to read the record
@@ -20,15 +20,15 @@ int64_t flight_now(void); // the clock of all times in a record
  * this far. On failure warns and records nothing. Local. */
 void flight_recorder_init(FlightRecorder *recorder, const Args *args, int rank, int world_size);
 
-/* From now on every call on the group and its subgroups is recorded, and messages about failed
- * calls name the tool that reads the records. The recorder must outlive the group. Collective. */
+/* Records every call on the group and its subgroups from now on; messages about failed calls then
+ * name the tool that reads the records. The recorder must outlive the group. Collective. */
 void flight_recorder_join(FlightRecorder *recorder, ProcessGroup *pg);
 
-/* Notes in the record that this rank waits for this disk to write this file; disk NULL: it no
- * longer waits. Local. */
+/* Notes in the record that this rank waits for this disk to write this file; with disk NULL, that
+ * it no longer waits. Local. */
 void flight_recorder_disk(FlightRecorder *recorder, const char *disk, const char *file);
 
-/* Call it at the end of a successful run, after process_group_destroy. Local. */
+/* Ends the record; call it at the end of a successful run, after process_group_destroy. Local. */
 void flight_recorder_free(FlightRecorder *recorder);
 
 #endif

@@ -3,8 +3,8 @@
  * the end, two processes could lock different files of that name. flock also works on NFS, where a
  * machine that lost power keeps its locks until the server gives up on it.
  *
- * Whoever may open the file may lock it, and so keep a run from starting. So only those who may
- * write into the folder may open it: they could remove the checkpoints as well.
+ * A user who may open the file may lock it, and so keep a run from starting. So only users who may
+ * write into the folder may open it, because they could remove the checkpoints as well.
  */
 #include "05_fault_tolerance/checks/folder_lock.h"
 
@@ -23,9 +23,9 @@
 #include "common/base/signals.h"
 
 #define LOCK_FILE ".lock"
-#define SECONDS_HERE 10.0 // for a process of this machine to end
-#define SECONDS_ELSEWHERE 120.0 // for a process of another machine, and a file server to notice
-#define LOOK_MS 100 // between attempts
+#define SECONDS_HERE 10.0 // time for a process of this machine to end
+#define SECONDS_ELSEWHERE 120.0 // time for one of another machine, and a file server to notice
+#define LOOK_MS 100 // time between attempts
 
 typedef char Job[256]; // " of the job ... on ", or " on " if nothing names it
 typedef char Holder[384]; // "process 1234" JOB "HOST"
@@ -56,7 +56,7 @@ static void name_this_process(Holder holder)
     snprintf(holder, sizeof(Holder), "process %d%s%s", (int)getpid(), job, host);
 }
 
-/* Reads the holder's name from the file, which anybody may have written. */
+/* Reads the holder's name from the file, which any user may have written. */
 static void read_holder(int fd, Holder holder)
 {
     const ssize_t length = pread(fd, holder, sizeof(Holder) - 1, 0);
@@ -94,7 +94,7 @@ static void wait_for_holder(int fd, const char *dir, const Holder ours)
     }
 }
 
-/* -1: the lock's file does not exist, or cannot be opened. */
+/* Returns -1 if the lock's file does not exist, or cannot be opened. */
 static int open_lock(const char *dir, int flags)
 {
     char path[PATH_MAX];
@@ -103,8 +103,8 @@ static int open_lock(const char *dir, int flags)
                                      : -1;
 }
 
-/* A run without a lock would overwrite another run's files, and a run that writes its name through
- * a link would destroy the link's target. */
+/* Refuses a lock's file that cannot be used: without a lock a run would overwrite another's files,
+ * and writing its name through a link would destroy the link's target. */
 static void refuse_strange_lock(const char *dir, int fd, int reason)
 {
     struct stat file = { 0 };
@@ -121,7 +121,7 @@ static void refuse_strange_lock(const char *dir, int fd, int reason)
                     path);
 }
 
-/* Lets those lock it who may write into the folder, if the file is ours. Where the sticky bit keeps
+/* Lets users who may write into the folder lock it, if the file is ours. Where the sticky bit keeps
  * users from replacing each other's files, as in /tmp, they cannot share a run's folder either. */
 static void share_lock(const char *dir, int fd)
 {
@@ -140,7 +140,7 @@ int folder_lock(const char *dir)
 {
     int fd = folder_try(dir) ? open_lock(dir, O_RDWR | O_CREAT) : -1;
     if (fd < 0 && errno == EACCES)
-        fd = open_lock(dir, O_RDONLY); // another user's: flock needs no more
+        fd = open_lock(dir, O_RDONLY); // another user's file; flock needs no more
     refuse_strange_lock(dir, fd, errno);
     if (fd < 0)
         return -1;

@@ -14,7 +14,7 @@
 #define PIECE ((size_t)1024) // floats
 #define FLIPPED_BIT (UINT32_C(1) << 22) // the highest mantissa bit of a float
 
-/* Always the same weight: the one in the middle. */
+/* Flips a bit of always the same weight, the one in the middle. */
 static void flip_bit(Model *model)
 {
     uint32_t bits;
@@ -24,7 +24,7 @@ static void flip_bit(Model *model)
     device_copy(model->device, weight, &bits, sizeof bits, COPY_TO_DEVICE);
 }
 
-/* Piece by piece: the gradient may be in GPU memory. */
+/* Works piece by piece, because the gradient may be in GPU memory. */
 static void enlarge(const Model *model, const Tensor *tensor)
 {
     float piece[PIECE];
@@ -39,7 +39,7 @@ static void enlarge(const Model *model, const Tensor *tensor)
     }
 }
 
-/* The model's grad hook: corrupts a gradient before the Reducer learns that it is ready. */
+/* Corrupts a gradient, as the model's grad hook, before the Reducer learns that it is ready. */
 static void corrupt_grad(void *context, int i)
 {
     const Injector *injector = context;
@@ -61,7 +61,7 @@ void injector_init(Injector *injector, const Args *args, int rank, int world_siz
         text = fault_parse(&fault, text);
         CHECK(text != NULL, "--inject %s was not checked", args->inject);
         if (fault.attempt != restart_count() + host_env_count("DDP_INCARNATION"))
-            continue; // of another attempt, whose group may be smaller, or another process in it
+            continue; // for another attempt, whose group may be smaller, or another process in it
         if (fault.rank >= world_size)
             usage_error("--inject %.80s: there is no rank %d, the last of %d is %d", args->inject,
                         fault.rank, world_size, world_size - 1);

@@ -22,7 +22,7 @@ void injector_init(Injector *injector, const Args *args, int rank, int world_siz
  * Local. */
 void injector_attach(Injector *injector, Model *model);
 
-/* After each step: injects the faults that are due. Local. */
+/* Injects the faults that are due; call it after each step. Local. */
 void injector_step(const Injector *injector);
 
 #endif

@@ -33,15 +33,15 @@ static size_t bytes_of(Range range, size_t element_bytes)
     return (range.end - range.begin) * element_bytes;
 }
 
-/* The upper or the lower half. */
+/* Returns the upper or the lower half. */
 static Range half_of(Range whole, bool upper)
 {
     const size_t middle = whole.begin + (whole.end - whole.begin) / 2;
     return upper ? (Range){ middle, whole.end } : (Range){ whole.begin, middle };
 }
 
-/* Recursive halving and doubling (Rabenseifner, "Optimization of collective reduction operations",
- * 2004): the all-reduce of --reduce-order fixed.
+/* Does the all-reduce of --reduce-order fixed by recursive halving and doubling (Rabenseifner,
+ * "Optimization of collective reduction operations", 2004).
  *
  * The ranks add up as a tree: rank r and r + n/2, then r + n/4 of those sums, down to r + 1. In
  * each step a rank sends its partner one half of what it has and adds up the other, so no byte is
@@ -59,7 +59,7 @@ static void halving_all_reduce(Mesh *mesh, const Collective *collective)
     const int n = collective->pg->world_size, rank = collective->pg->rank;
     const size_t size = dtype_size(collective->type);
     char *data = collective->out;
-    Range whole[sizeof(int) * 8]; // before each step down
+    Range whole[sizeof(int) * 8]; // the ranges before each step down
     int depth = 0;
     Range own = { 0, collective->count };
 

@@ -14,7 +14,7 @@
 #include "common/base/log.h"
 
 #define LOOK_MS 10 // between looks into the store
-#define NEW_SECONDS 60.0 // for a new process to take its seat, unless --timeout is longer
+#define NEW_SECONDS 60.0 // time for a new process to take its seat, unless --timeout is longer
 #define RECORD_BYTES (16 * MAX_RANKS)
 
 typedef struct {
@@ -40,7 +40,7 @@ static Seat look_at_seat(const Agreement *a, int rank)
     return seat;
 }
 
-/* One suspicion at a time: of two ranks that do not reach each other only one is killed. */
+/* Allows one suspicion at a time: of two ranks that do not reach each other only one is killed. */
 void agreement_suspect(const Agreement *a, int rank, int incarnation)
 {
     char earlier[TEXT_BYTES], ours[TEXT_BYTES], now[TEXT_BYTES];

@@ -10,7 +10,7 @@
  *     suspect       "<rank> <incarnation>": it keeps the others waiting; its launcher kills it
  *     end           the exit status of all, when rank 0 has written the last file
  *
- * A rank that loses its group leaves it and says so in its seat. When all seats have left the same
+ * A rank that loses its group leaves it and notes it in its seat. When all seats have left the same
  * generation, every rank proposes the next, by compare_set: the first proposal counts.
  */
 #ifndef FAULT_TOLERANCE_AGREEMENT_H
@@ -19,24 +19,24 @@
 #include "common/comm/store/store.h"
 
 #define MAX_RANKS 512
-#define TEXT_BYTES 64 // of a key, and of all values but a generation's
+#define TEXT_BYTES 64 // size of a key, and of all values but a generation's
 
 typedef struct {
     Store *store;
-    int rank, world_size, incarnation; // of this process
+    int rank, world_size, incarnation; // this process's
     double timeout; // seconds to wait for a rank before it is suspected
-    int64_t generation; // of this rank; 0: none yet
+    int64_t generation; // this rank's (0 if none yet)
     int member[MAX_RANKS]; // its incarnations
 } Agreement;
 
-/* This rank has left its generation: waits for the next that it is in. Returns -1, or the status to
- * exit with: another process has the seat, or training has ended meanwhile. */
+/* Leaves this rank's generation and waits for the next that it is in. Returns -1, or the status to
+ * exit with if another process has the seat, or training has ended meanwhile. */
 int agreement_next(Agreement *agreement);
 
-/* This incarnation of `rank` keeps the others waiting. */
+/* Reports that this incarnation of `rank` keeps the others waiting. */
 void agreement_suspect(const Agreement *agreement, int rank, int incarnation);
 
-/* Reads a key without waiting for it; "": nobody has set it. For launchers, too. */
+/* Reads a key without waiting for it; "" if it is not set. For launchers, too. */
 void agreement_look(Store *store, const char *key, char *text, size_t bytes);
 
 #endif

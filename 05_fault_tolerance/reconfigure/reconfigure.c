@@ -47,7 +47,7 @@ void reconfigure_init(Reconfigure *r, const Args *args, const DistEnv *env, Proc
 }
 
 /* Connects the ranks of the generation. Its number is in every handshake, so a message of an
- * earlier one is never taken for one of this. False: a rank did not come within seconds. */
+ * earlier one is never taken for one of this. Returns false if a rank did not connect in time. */
 static bool form(ProcessGroup *pg, const Args *args, int64_t number)
 {
     char first[OPTIONS_BYTES] = "";
@@ -55,7 +55,7 @@ static bool form(ProcessGroup *pg, const Args *args, int64_t number)
     if (!options_agree(pg, first))
         ranks_disagree(pg, first);
     pg->number = number;
-    pg->sequence = 0; // a rank that is new begins with the same
+    pg->sequence = 0; // a new rank begins with 0, too
     pg->survives = true;
     pg->revoked = false;
     pg->missing = -1;
@@ -65,7 +65,7 @@ static bool form(ProcessGroup *pg, const Args *args, int64_t number)
 
 /* ---- one state for all ---- */
 
-/* Where this rank stands: at the end of an epoch even if the next one has begun, since the
+/* Returns where this rank stands: at the end of an epoch even if the next one has begun, since the
  * evaluation may be incomplete. */
 static Place place_of(const Reconfigure *r)
 {
@@ -81,7 +81,7 @@ static Place place_of(const Reconfigure *r)
     return place;
 }
 
-/* From the file, as a job that starts. An earlier group may have broken in the middle of this. */
+/* Loads the file, as a new job does. An earlier group may have broken in the middle of this. */
 static Place load(const Reconfigure *r, int64_t stops)
 {
     r->optim->model->step = 0;
@@ -93,8 +93,8 @@ static Place load(const Reconfigure *r, int64_t stops)
                     stops };
 }
 
-/* Takes the state of another rank. It arrives in spare memory: if the source dies meanwhile, ours
- * is still whole. */
+/* Takes the state of another rank. It arrives in spare memory, so that ours is still whole if the
+ * source dies meanwhile. */
 static void fetch(const Reconfigure *r, int source)
 {
     const size_t numel = r->optim->model->numel, bytes = numel * sizeof(float);
@@ -110,7 +110,7 @@ static void fetch(const Reconfigure *r, int source)
     free(spare);
 }
 
-/* Gives all ranks of the new group the same state. False: the group is revoked again. */
+/* Gives all ranks of the new group the same state. Returns false if it is revoked again. */
 static bool share_state(Reconfigure *r)
 {
     const Place ours = place_of(r);
@@ -147,7 +147,7 @@ static bool share_state(Reconfigure *r)
     return true;
 }
 
-/* Is there the final file of this run, or of a longer one? In a job without a secret anybody may
+/* Returns whether the final file of this or a longer run exists. Without a secret any process may
  * have written the key `end`. Rank 0 looks, since other nodes need not see its folder. */
 static bool has_ended(const Reconfigure *r, char *reason, size_t bytes)
 {
@@ -169,7 +169,7 @@ static bool has_ended(const Reconfigure *r, char *reason, size_t bytes)
     return false;
 }
 
-/* The status that the store names, which ends this rank. */
+/* Ends this rank with the status in the store. */
 static noreturn void leave(const Reconfigure *r, int status)
 {
     char reason[PATH_MAX + 256];
@@ -193,7 +193,7 @@ static void join(Reconfigure *r)
             _exit(EXIT_FAILURE);
         }
         pg->revoked = true;
-        if (pg->state != NULL) // closes the connections, without a goodbye
+        if (pg->state != NULL) // closes the connections without NOTICE_GOODBYE
             pg->backend->destroy(pg->state, pg);
         pg->state = NULL;
         if (pg->missing >= 0 && pg->missing != pg->rank)
@@ -217,7 +217,7 @@ void reconfigure_join(Reconfigure *r, Snapshots *snapshots, Diagnostics *diagnos
 
 /* ---- the loop over epochs ---- */
 
-/* Writes the last file, and says so in the store. */
+/* Writes the last file, then the key `end` into the store. */
 static void end(const Reconfigure *r)
 {
     char status[TEXT_BYTES];

@@ -2,7 +2,7 @@
  * reconfigure.h - the survivors of a failure go on in the same processes (tcp only).
  *
  * - Once a call fails the group is revoked: that call and all later ones return at once, on every
- *   rank, with undefined results. So ask pg->revoked before you use a result. (MPI's ULFM has the
+ *   rank, with undefined results. So check pg->revoked before you use a result. (MPI's ULFM has the
  *   word; Bland et al., IJHPCA 2013.)
  * - All agree on the next group (agreement.h), which has new connections.
  * - The furthest step wins. A rank fails in a collective, so each has done step s or s + 1: if one
@@ -17,7 +17,7 @@
 #include "05_fault_tolerance/stop.h"
 #include "common/comm/dist_env.h"
 
-/* Where a rank stands: after this step (-1: it has no state), so many batches of the epoch. */
+/* Where a rank stands: the last step (-1 if it has no state), and its batches of the epoch. */
 typedef struct {
     int64_t step, epoch, batch;
     int64_t stops; // the ranks had agreed to stop there
@@ -27,7 +27,7 @@ typedef struct {
     const Args *args;
     ProcessGroup *pg;
     Snapshots *snapshots;
-    Optimizer *optim; // of the snapshots, as the sampler
+    Optimizer *optim; // the snapshots', as is the sampler
     Sampler *sampler;
     Diagnostics *diagnostics;
     StopRequest *stop;
@@ -35,25 +35,25 @@ typedef struct {
     int64_t batch_size;
     Place base; // where the generation began
     int futile; // generations since the last step
-    int epoch; // in training
-    bool joined; // the loop has not begun since
+    int epoch; // the epoch in training
+    bool joined; // has joined a group; the loop has not begun since
 } Reconfigure;
 
-/* In place of process_group_init: opens pg, waits for no other node, and has one rank of each copy
+/* Opens pg, in place of process_group_init; waits for no other node, and has one rank of each copy
  * the data (scratch.h). Usage error without such a launcher, or with options that do not go with
  * it. */
 void reconfigure_init(Reconfigure *reconfigure, const Args *args, const DistEnv *env,
                       ProcessGroup *pg, MemoryLocation place);
 
-/* When everything local is ready: forms a group with the others, all at the same step. The state is
+/* Forms a group with the others, all at the same step, when everything local is ready. The state is
  * another rank's, or if no rank has one the one that snapshots_resume finds. Pointers are borrowed;
  * `stop` is zero until stop_init. Collective. */
 void reconfigure_join(Reconfigure *reconfigure, Snapshots *snapshots, Diagnostics *diagnostics,
                       StopRequest *stop);
 
-/* The epoch to train next, perhaps from its middle; if the group is revoked, in the next one. -1:
- * training has ended, and the last file is on disk. Exits if that was so when this rank lost its
- * group. Collective. */
+/* Returns the epoch to train next, perhaps from its middle; if the group is revoked, in the next
+ * one. -1 if training has ended, and the last file is on disk. Exits if that was so when this rank
+ * lost its group. Collective. */
 int reconfigure_epoch(Reconfigure *reconfigure);
 
 #endif

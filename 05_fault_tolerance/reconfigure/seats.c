@@ -12,7 +12,7 @@
 #include "common/base/signals.h"
 
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
-#define STORE_SECONDS 30.0 // for the store, which a thread of node 0's launcher serves, to answer
+#define STORE_SECONDS 30.0 // time for the store, a thread of node 0's launcher, to answer
 
 bool seats_wanted(void)
 {
@@ -76,7 +76,7 @@ static void kill_suspect(Seats *seats, const Workers *workers)
     }
 }
 
-/* Would a new process fail as this one has, or are all restarts used up? */
+/* Returns whether a new process would fail as this one has, or all restarts are used up. */
 static bool is_last_failure(Seats *seats, const Workers *workers, int local_rank)
 {
     Failure failure;
@@ -96,7 +96,7 @@ static bool is_last_failure(Seats *seats, const Workers *workers, int local_rank
     return false;
 }
 
-/* The status in the key `end`, which in a job without a secret anybody may have written. */
+/* Returns the status in the key `end`, which any process may write in a job without a secret. */
 static int status_of(const char *end)
 {
     const int status = atoi(end);
@@ -115,8 +115,8 @@ int seats_vacant(Seats *seats, Workers *workers)
         if (worker->running)
             continue;
         agreement_look(&seats->store, "end", end, sizeof end);
-        // All have this status, however this one ended. But of a success rank 0 has to be sure: if
-        // it was killed, a new process is, or says that there is no file.
+        // All have this status, however this one ended. But rank 0 has to be sure of a success: if
+        // it was killed, a new process checks, or reports that there is no file.
         const int status = status_of(end);
         if (end[0] != '\0' && (status != EXIT_SUCCESS || seats->first_rank + i > 0 ||
                                worker->status == EXIT_SUCCESS)) {

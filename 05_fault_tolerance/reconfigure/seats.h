@@ -11,29 +11,29 @@
 
 typedef struct {
     bool on;
-    bool fills; // a rank has ended, and its seat is still to be filled: that is no failure
+    bool fills; // a rank has ended, and its seat must still be filled: that is no failure
     int first_rank, max_restarts;
-    int *incarnation; // by local rank: of the process in the seat
-    Store store; // of the attempt, with the ranks' prefix
-    double end_begun, next_request; // of seats_end; 0: not yet
+    int *incarnation; // by local rank, that of the process in the seat
+    Store store; // the attempt's, with the ranks' prefix
+    double end_begun, next_request; // for seats_end; 0: not yet
 } Seats;
 
-bool seats_wanted(void); // is DDP_RECONFIGURE set?
+bool seats_wanted(void); // returns whether DDP_RECONFIGURE is set
 
-/* Before the ranks of an attempt start. Usage error if their output goes to files. */
+/* Prepares the seats of an attempt before its ranks start. Usage error if output goes to files. */
 void seats_open(Seats *seats, const Flags *flags, const Agents *agents, int restart_count);
 void seats_close(Seats *seats);
 
-/* Before a process is started: tells it and the other ranks that it is new. */
+/* Announces a new process, before it is started, to itself and to the other ranks. */
 void seats_announce(Seats *seats, int local_rank);
 
-/* Whenever a worker may have ended: returns a local rank whose process is to be replaced, or -1.
+/* Returns a local rank whose process must be replaced, or -1; call it when a worker may have ended.
  * Kills those that the others suspect. Sets `fills`. */
 int seats_vacant(Seats *seats, Workers *workers);
 
 /* Passes a request to end on to the ranks, once a second, since a new one has not got it yet, and
- * waits for a moment. Returns false if they have ended, or are to be ended now: after `seconds`, at
- * a second Ctrl-C, and if seats are not filled at all. */
+ * waits for a moment. Returns false if they have ended, or must be ended now: after `seconds`, at a
+ * second Ctrl-C, and if seats are not filled at all. */
 bool seats_end(Seats *seats, Workers *workers, int signal, double seconds);
 
 #endif

@@ -13,7 +13,7 @@
 
 enum { IMAGE = 28, CLASSES = 10 };
 
-static const int channels_of[] = { 1, 8, 16 }; // of the image, and of each block
+static const int channels_of[] = { 1, 8, 16 }; // channels of the image and of each block
 static const char *const parameter_names[] = { "conv1.weight", "bn1.weight", "bn1.bias",
                                                "conv2.weight", "bn2.weight", "bn2.bias",
                                                "fc.weight",    "fc.bias" };
@@ -117,12 +117,12 @@ static void block_init(ConvNet *net, int b)
     block->doutput = device_malloc(net->device, bytes);
 }
 
-/* As PyTorch does: weights and bias of convolution and linear layer are uniform, a batch norm
- * begins as the identity, with mean 0 and variance 1. */
+/* Draws them as PyTorch does: weights and biases of convolutions and linear layers are uniform, a
+ * batch norm begins as the identity, with mean 0 and variance 1. */
 static void draw_weights(ConvNet *net, Rng *rng)
 {
     float params[net->numel], buffers[net->buffers_numel];
-    double fan_in = 0; // of the layer to which the parameter belongs
+    double fan_in = 0; // fan-in of the parameter's layer
     for (int i = 0; i < NET_PARAMETERS; i++) {
         const Tensor *p = &net->parameter[i];
         const bool is_norm = strncmp(p->name, "bn", 2) == 0, is_weight = p->ndim > 1;
@@ -251,7 +251,7 @@ void conv_net_forward(ConvNet *net, const Batch *batch)
     ops->nll(net->device, n, CLASSES, net->logits, net->labels, net->log_probs, net->stats);
 }
 
-/* The gradients of parameters [first, last] are ready. */
+/* Marks the gradients of parameters [first, last] as ready. */
 static void mark_ready(Reducer *reducer, int first, int last)
 {
     for (int i = last; i >= first; i--)

@@ -65,7 +65,7 @@ void conv_net_convert_sync_batch_norm(ConvNet *net, ProcessGroup *pg);
  * Collective. */
 void conv_net_broadcast_buffers(ConvNet *net, ProcessGroup *pg);
 
-/* The largest difference between the ranks' running averages. Collective. */
+/* Returns the largest difference between the ranks' running averages. Collective. */
 double conv_net_buffer_spread(const ConvNet *net, ProcessGroup *pg);
 
 void conv_net_forward(ConvNet *net, const Batch *batch); // fetches the rows, computes the loss

@@ -87,7 +87,7 @@ static void describe_run(const ConvNetCheckpoint *checkpoint, Safetensors *file)
     safetensors_add_metadata(file, "dropout", "off");
 }
 
-/* Where the next batch begins: samples over all ranks. */
+/* Returns where the next batch begins, in samples over all ranks. */
 static Position next_position(const ConvNetCheckpoint *checkpoint)
 {
     const Sampler *sampler = checkpoint->sampler;
@@ -149,7 +149,7 @@ void conv_net_save(const ConvNetCheckpoint *checkpoint, bool final)
               next.epoch - (next.samples == 0 && next.epoch > 0), path);
 }
 
-/* Is the file ours, and of this network? Warns if its settings differ. */
+/* Returns whether the file is ours and of this network. Warns if its settings differ. */
 static bool check_run(const ConvNetCheckpoint *checkpoint, Safetensors *file)
 {
     const char *version = safetensors_metadata(file, CHECKPOINT_VERSION_KEY);

@@ -25,7 +25,7 @@ typedef struct {
  * Usage error if the file is missing, damaged or of another model. Local: every rank reads it. */
 int conv_net_load(const ConvNetCheckpoint *checkpoint);
 
-/* Saves DIR/epoch_N, unless inside an epoch (--max-steps); `final`: DIR/batch_norm_DATASET,
+/* Saves DIR/epoch_N, unless inside an epoch (--max-steps), or if `final`, DIR/batch_norm_DATASET,
  * wherever the run stands. Dies on failure. Local: call it on one rank only. */
 void conv_net_save(const ConvNetCheckpoint *checkpoint, bool final);
 

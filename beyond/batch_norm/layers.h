@@ -14,7 +14,7 @@
 #include "common/nn/device.h"
 
 enum { KERNEL = 3, STRIDE = 2, TAPS = KERNEL * KERNEL };
-#define MOMENTUM 0.1f // of batch norm: PyTorch's defaults
+#define MOMENTUM 0.1f // batch norm's momentum and epsilon: PyTorch's defaults
 #define EPS 1e-5
 
 /* A convolution of 3 x 3 with stride 2, without bias. */
@@ -32,10 +32,10 @@ typedef struct {
     float *dweight, *dbias;
     float *running_mean, *running_var; // buffers: averages over the batches so far
     int64_t *num_batches_tracked; // a buffer, too: the number of these batches
-    ProcessGroup *pg; // the batch is that of all its ranks (SyncBatchNorm); NULL: this rank's own
+    ProcessGroup *pg; // ranks that share the batch (SyncBatchNorm); NULL for this rank alone
 
     double *sums; // two for each channel, then the number of elements of a channel
-    // Of the last forward pass; a backward pass needs those of the batch.
+    // Statistics of the last forward pass; a backward pass needs those of the batch.
     float *mean, *invstd; // 1 / sqrt(variance + 1e-5)
 } BatchNorm;
 
@@ -47,7 +47,7 @@ typedef struct {
     void (*conv_grad_input)(const Device *device, const Conv *conv, int n, const float *dy,
                             float *dx); // writes
     void (*relu)(const Device *device, size_t count, float *y);
-    void (*norm_sums)(const BatchNorm *norm, int n, const float *x, const float *dy); // or NULL
+    void (*norm_sums)(const BatchNorm *norm, int n, const float *x, const float *dy); // dy or NULL
     void (*norm_statistics)(const BatchNorm *norm, bool training);
     void (*norm_forward)(const BatchNorm *norm, int n, const float *x, float *y);
     void (*norm_grad_params)(const BatchNorm *norm); // adds
@@ -63,7 +63,7 @@ static inline const LayerOps *layer_ops(const Device *device)
 
 /* ---- convolution ---- */
 
-KERNEL_INLINE int conv_out_numel(const Conv *conv) // of a row
+KERNEL_INLINE int conv_out_numel(const Conv *conv) // elements of a row
 {
     return conv->channels * conv->size * conv->size;
 }
@@ -73,7 +73,7 @@ KERNEL_INLINE int conv_in_numel(const Conv *conv)
     return conv->in_channels * conv->in_size * conv->in_size;
 }
 
-/* The pixel of an input channel under tap k of the filter for output `at`. */
+/* Returns the index of the pixel of an input channel under the filter's tap k for output `at`. */
 KERNEL_INLINE int under_tap(const Conv *conv, int at, int k)
 {
     const int y = STRIDE * (at / conv->size) + k / KERNEL;
@@ -81,7 +81,7 @@ KERNEL_INLINE int under_tap(const Conv *conv, int at, int k)
     return y * conv->in_size + x;
 }
 
-/* y[i] */
+/* Returns y[i]. */
 KERNEL_INLINE float conv_at(const Conv *conv, const float *x, int i)
 {
     const int places = conv->size * conv->size, pixels = conv->in_size * conv->in_size;
@@ -96,7 +96,7 @@ KERNEL_INLINE float conv_at(const Conv *conv, const float *x, int i)
     return sum;
 }
 
-/* A part of the gradient of weight w, which acts at all places of all rows: hence in double. */
+/* Returns a part of weight w's gradient, in double because w acts at all places of all rows. */
 KERNEL_INLINE double conv_weight_sum(const Conv *conv, int n, const float *x, const float *dy,
                                      int w, int part, int parts)
 {
@@ -112,7 +112,7 @@ KERNEL_INLINE double conv_weight_sum(const Conv *conv, int n, const float *x, co
     return sum;
 }
 
-/* dx[i]: from each output whose filter lay over the pixel. */
+/* Returns dx[i], a sum over the outputs whose filter covered the pixel. */
 KERNEL_INLINE float conv_input_at(const Conv *conv, const float *dy, int i)
 {
     const int places = conv->size * conv->size, pixels = conv->in_size * conv->in_size;
@@ -134,7 +134,7 @@ KERNEL_INLINE float conv_input_at(const Conv *conv, const float *dy, int i)
 
 /* ---- batch norm ---- */
 
-KERNEL_INLINE int norm_channel(const BatchNorm *norm, int i) // of element i
+KERNEL_INLINE int norm_channel(const BatchNorm *norm, int i) // channel of element i
 {
     return i / (norm->size * norm->size) % norm->channels;
 }
@@ -144,8 +144,8 @@ KERNEL_INLINE float normalised(const BatchNorm *norm, int c, float x)
     return (x - norm->mean[c]) * norm->invstd[c];
 }
 
-/* A part of the two sums of channel c: of x and its square; with dy, of dy and of dy times the
- * normalised x. */
+/* Computes a part of the two sums of channel c: of x and its square; with dy, of dy and of dy times
+ * the normalised x. */
 KERNEL_INLINE void norm_channel_sums(const BatchNorm *norm, int n, const float *x, const float *dy,
                                      int c, int part, int parts, double sums[2])
 {
@@ -159,8 +159,8 @@ KERNEL_INLINE void norm_channel_sums(const BatchNorm *norm, int n, const float *
     }
 }
 
-/* Mean and variance of channel c: of the batch, from its sums, whence also the running ones move;
- * or the running ones. */
+/* Sets mean and variance of channel c: in training to the batch's, from its sums, which also update
+ * the running ones; otherwise to the running ones. */
 KERNEL_INLINE void norm_channel_statistics(const BatchNorm *norm, bool training, int c)
 {
     double mean = norm->running_mean[c], var = norm->running_var[c];
@@ -177,14 +177,14 @@ KERNEL_INLINE void norm_channel_statistics(const BatchNorm *norm, bool training,
     norm->invstd[c] = (float)(1 / sqrt(var + EPS));
 }
 
-/* y[i] */
+/* Returns y[i]. */
 KERNEL_INLINE float norm_at(const BatchNorm *norm, const float *x, int i)
 {
     const int c = norm_channel(norm, i);
     return normalised(norm, c, x[i]) * norm->weight[c] + norm->bias[c];
 }
 
-/* dx[i] */
+/* Returns dx[i]. */
 KERNEL_INLINE float norm_input_at(const BatchNorm *norm, const float *x, const float *dy, int i)
 {
     const int c = norm_channel(norm, i);

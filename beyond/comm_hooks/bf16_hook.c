@@ -1,6 +1,6 @@
 /*
  * bf16 is the upper half of a float: the same range, 8 bits of precision. Each rank divides before
- * it sends, as PyTorch does, and the all-reduce sums in bf16: so each addition rounds again.
+ * it sends, as PyTorch does, and the all-reduce sums in bf16, so each addition rounds again.
  */
 #include "beyond/comm_hooks/bf16_hook.h"
 

@@ -13,7 +13,7 @@
 
 typedef struct {
     Reducer *reducer;
-    uint16_t *compressed; // bf16; a bucket has the same slice as in the gradients
+    uint16_t *compressed; // bf16; each bucket has the slice that it has in the gradients
 } Bf16Hook;
 
 /* Usage error if the gradients are on a GPU. Local. */

@@ -39,9 +39,9 @@ static void add_scaled(float *a, float factor, const float *b, int count)
         a[i] += factor * b[i];
 }
 
-/* Gram-Schmidt: makes the columns orthogonal and of length 1. Twice, since of a column that lies in
- * the space of those before it the first time leaves only rounding errors. A column of zeros, as of
- * a layer without gradient, becomes a unit vector: it must not stay zero for all later steps. */
+/* Makes the columns orthonormal (Gram-Schmidt). Twice, because the first time leaves only rounding
+ * errors of a column that lies in the span of those before it. A column of zeros, as of a layer
+ * without gradient, becomes a unit vector, so that it does not stay zero in all later steps. */
 static void orthogonalize(float *columns, int rows, int rank)
 {
     for (int c = 0; c < rank; c++) {
@@ -91,7 +91,7 @@ static void approximate(const Factors *f, float *matrix, float *error, const flo
 
 /* ---- the two halves ---- */
 
-/* Numbers of a parameter in the first message and in the second. */
+/* Return the elements of a parameter in the first message, and in the second. */
 static size_t message_numel(const PowerSgd *power, int i)
 {
     const Factors *f = &power->factors[i];
@@ -132,7 +132,7 @@ static Work compress(void *state, float *grads, size_t numel)
                             FLOAT32, REDUCE_MEAN);
 }
 
-/* The second half of a bucket, up to its message. */
+/* Starts the second half of a bucket, up to its message. */
 static Work send_q(PowerSgd *power, const Bucket *bucket)
 {
     const int first = bucket->first_parameter, end = first + bucket->num_parameters;
@@ -174,7 +174,7 @@ void power_sgd_decompress(PowerSgd *power)
 
 /* ---- set-up ---- */
 
-/* Chooses how parameter p travels: PyTorch's rule. */
+/* Chooses how parameter p is sent, by PyTorch's rule. */
 static Factors factors_of(const Tensor *p, int rank)
 {
     Factors f = { .n = (int)p->shape[0], .m = (int)(p->numel / p->shape[0]) };
@@ -204,7 +204,7 @@ void power_sgd_init(PowerSgd *power, Reducer *reducer, int rank, uint64_t start)
         num_message += message_numel(power, i);
         num_q += q_numel(power, i);
     }
-    Rng rng; // any start will do, but it must be the same on all ranks
+    Rng rng; // any seed will do, but it must be the same on all ranks
     rng_seed(&rng, 0);
     for (size_t k = 0; k < num_q; k++)
         power->q[k] = rng_uniform_between(&rng, -1, 1);

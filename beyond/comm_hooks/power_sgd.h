@@ -23,20 +23,20 @@
 /* How one parameter travels: as a matrix with a row for each output channel. */
 typedef struct {
     int n, m; // rows and columns
-    int rank; // columns of P and Q; 0: sent whole, since it would save less than half
-    size_t message; // its part of PowerSgd.message: P, or the gradients
-    size_t q; // its part of PowerSgd.q
+    int rank; // columns of P and Q; 0 if sent whole, since it would save less than half
+    size_t message; // offset in PowerSgd.message of its P or gradients
+    size_t q; // offset in PowerSgd.q
 } Factors;
 
 typedef struct {
     Reducer *reducer;
     uint64_t step, start; // steps before `start` send all gradients whole
     Factors *factors; // by parameter
-    float *error; // as long as the gradients: what earlier steps left out on this rank
-    float *message, *q; // of all buckets, in their order: first messages, and second ones
+    float *error; // what earlier steps left out on this rank, as long as the gradients
+    float *message, *q; // first and second messages of all buckets, in their order
 } PowerSgd;
 
-/* `rank` columns at most. In the first `start` steps, whose gradients matter most, nothing is
+/* Sends at most `rank` columns. In the first `start` steps, whose gradients matter most, nothing is
  * compressed (start_powerSGD_iter). Usage error if the gradients are on a GPU. Local. */
 void power_sgd_init(PowerSgd *power, Reducer *reducer, int rank, uint64_t start);
 

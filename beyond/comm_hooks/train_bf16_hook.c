@@ -1,7 +1,7 @@
 /*
  * beyond/comm_hooks, an aside - gradients that travel as bf16.
  *
- * New: a communication hook. It says how the reducer sends a bucket: here with half of the bytes.
+ * New: a communication hook. It decides how the reducer sends a bucket: here in half of the bytes.
  * What arrives is widened after the backward pass.
  */
 #include <signal.h>

@@ -20,8 +20,8 @@ typedef struct {
     ProcessGroup *pg;
     Model *model;
     int period; // steps of a round
-    int steps; // taken in this round
-    float lr, momentum; // of the outer optimizer
+    int steps; // steps taken in this round
+    float lr, momentum; // the outer optimizer's
     float *begin; // the weights with which the round began
     float *change; // the outer gradient
     float *velocity; // the outer momentum

@@ -3,10 +3,10 @@
  * (Stich, "Local SGD converges fast and communicates little", 2019).
  *
  * - Call local_sgd_init when all ranks have the same weights.
- * - Call local_sgd_step after each step of the optimizer: it ends every period-th step a round.
- * - Call local_sgd_average before you evaluate or save: it ends the round that has begun, if any.
+ * - Call local_sgd_step after each step of the optimizer. It ends a round every period-th step.
+ * - Call local_sgd_average before you evaluate or save. It ends the round that has begun, if any.
  *
- * As PyTorch's PeriodicModelAverager, it averages weights alone: each rank keeps the momentum of
+ * Like PyTorch's PeriodicModelAverager, it averages weights alone: each rank keeps the momentum of
  * its own optimizer. With a period of 1, and SGD without momentum, it computes what DDP computes.
  */
 #ifndef BEYOND_LOCAL_SGD_LOCAL_SGD_H
@@ -19,7 +19,7 @@ typedef struct {
     ProcessGroup *pg;
     Model *model;
     int period; // steps of a round
-    int steps; // taken in this round
+    int steps; // steps taken in this round
 } LocalSgd;
 
 void local_sgd_init(LocalSgd *local, ProcessGroup *pg, Model *model, int period);

@@ -27,17 +27,17 @@
 #define STREAMING_MAX_FRAGMENTS 64
 
 typedef struct {
-    size_t offset, numel; // which of the model's parameters
-    int turn; // it starts after each step whose number, modulo the period, is this
-    int begun; // the step of the start that has not been applied yet; 0: there is none
+    size_t offset, numel; // its slice of the model's parameters
+    int turn; // step, modulo the period, after which its all-reduce starts
+    int begun; // step of the start that has not been applied yet (0 if none)
     Work work; // the all-reduce of that start
 } Fragment;
 
 typedef struct {
     int fragments; // at most STREAMING_MAX_FRAGMENTS
-    int period; // steps of a round: from one start of a fragment to its next one
+    int period; // steps of a round, from one start of a fragment to its next
     int overlap; // steps from a start to its outer step; less than the period
-    float lr, momentum; // of the outer optimizer
+    float lr, momentum; // the outer optimizer's
     float mix; // 0: the outer step's weights replace this rank's own; 1: they are ignored
 } StreamingOptions;
 
@@ -45,8 +45,8 @@ typedef struct {
     ProcessGroup *pg;
     Model *model;
     StreamingOptions options;
-    int steps; // taken so far
-    int ended; // how many they were at the last end of a round (streaming_end_round)
+    int steps; // steps taken so far
+    int ended; // `steps` at the last end of a round (streaming_end_round)
     float *
         begin; // the weights that the last outer step of a fragment has left, the same on all ranks
     float *change; // the outer gradients
@@ -57,8 +57,8 @@ typedef struct {
 /* Usage error if the weights are on a GPU. Local. */
 void streaming_init(Streaming *streaming, ProcessGroup *pg, Model *model, StreamingOptions options);
 void streaming_step(Streaming *streaming); // collective where a fragment starts
-/* Applies what is on its way, then ends a round of every fragment at once, without mixing: all
- * ranks have the same weights. Collective, if any step was taken since the last call. */
+/* Applies what is being sent, then ends a round of every fragment at once, without mixing, so that
+ * all ranks have the same weights. Collective, if any step was taken since the last call. */
 void streaming_end_round(Streaming *streaming);
 void streaming_free(Streaming *streaming);
 

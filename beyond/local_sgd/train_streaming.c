@@ -19,7 +19,7 @@
 #include "common/save/checkpoint.h"
 #include "common/save/metrics.h"
 
-#define FRAGMENTS 4 // of the model; each has the outer optimizer's step at its own time
+#define FRAGMENTS 4 // parts of the model, each with an outer step at its own time
 #define PERIOD 8 // steps between two turns of a fragment
 #define OVERLAP 2 // steps that compute while a fragment is sent
 #define MIX 0.5f // weight of this rank's own weights when the result comes; as in the paper

@@ -7,7 +7,7 @@
 
 #include "common/base/log.h"
 
-static Recompute *current; // of this process; the device's table may be wrapped again
+static Recompute *current; // one per process; the device's table may be wrapped again
 static DeviceOps kept_ops;
 
 /* ---- the buffers ---- */
@@ -29,7 +29,7 @@ static float *output_now(void)
     return buffer_of(current, current->layer)->output;
 }
 
-/* The first layer reads the batch, whose array the model has still. */
+/* Returns a layer's input. The first layer reads the batch, whose array the model still has. */
 static const float *input_of(Recompute *kept, int layer)
 {
     return layer > 0 ? buffer_of(kept, layer - 1)->output : kept->call[0].x;
@@ -37,7 +37,7 @@ static const float *input_of(Recompute *kept, int layer)
 
 /* ---- the kernels ---- */
 
-/* Without dropout, which is a kernel of its own. */
+/* Computes a layer without its dropout, which is a kernel of its own. */
 static void compute(Recompute *kept, int layer)
 {
     Device *device = kept->model->device;
@@ -119,7 +119,7 @@ static void kept_grad_params(Device *device, int n, int in, int out, const float
                                        dweight, dbias);
 }
 
-/* The losses come between the passes, and read the output of the last layer, which is a border. */
+/* Returns what the losses read between the passes: the last layer's output, which is a border. */
 static float *last_output(void)
 {
     return buffer_of(current, current->num_layers - 1)->output;
@@ -144,7 +144,7 @@ static void kept_mse_grad(Device *device, int n, const float *y, const float *ta
     current->inner->mse_grad(device, n, last_output(), targets, dy);
 }
 
-/* ---- which arrays the model has: a forward pass that computes nothing tells ---- */
+/* ---- the model's arrays, found by a forward pass that computes nothing ---- */
 
 static void see_conv(Device *device, ConvShape shape, int n, const float *x, const float *weight,
                      const float *bias, float *y, uint8_t *argmax)
@@ -199,7 +199,7 @@ static void see_layers(Recompute *kept, const Dataset *dataset)
 
 /* ---- init and free ---- */
 
-/* Also takes it from the list of what model_free releases. */
+/* Releases it, and removes it from the list of what model_free releases. */
 static void release_array(Model *model, void *array)
 {
     for (int i = 0; array != NULL && i < model->num_memory; i++)
@@ -208,7 +208,7 @@ static void release_array(Model *model, void *array)
     device_release(model->device, array);
 }
 
-/* A shared buffer suffices for the largest of its layers. */
+/* Enlarges the buffer if this layer needs more; a shared one suffices for its largest layer. */
 static void reserve(ActivationBuffer *buffer, const LayerCall *call)
 {
     const size_t numel = (size_t)call->n * (size_t)call->out;

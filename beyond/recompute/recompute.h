@@ -9,8 +9,8 @@
  *     layer     0  1 | 2  3 | 4  5 | 6  7      k = 2
  *     buffer    S  A | S  B | S  C | S  D      S is shared: after the forward pass it has layer 6
  *
- * Before the backward pass enters a segment, its caller lets the layers inside it compute again,
- * from the border before: see train_recompute.c. The same kernels get the same numbers, and the
+ * Before the backward pass enters a segment, its caller computes the layers inside it again, from
+ * the border before (train_recompute.c). The same kernels get the same numbers, and the
  * same dropout mask, so all results are equal bit for bit.
  *
  * - Call recompute_init when the model is made. From then on it has only these buffers.
@@ -21,42 +21,42 @@
 
 #include "common/nn/model.h"
 
-/* What the model asks of a layer's forward pass; linear or a convolution. */
+/* The arguments of a layer's forward pass; linear or a convolution. */
 typedef struct {
-    bool is_conv, relu; // relu: of a linear layer
-    ConvShape shape; // of a convolution
+    bool is_conv, relu; // relu is for linear layers only
+    ConvShape shape; // set for a convolution
     int n, in, out; // rows; numbers in a row, `in` of a linear layer only
     const float *x, *weight, *bias;
-    float *y; // where the model believes its output to be
-    uint8_t *argmax; // likewise; NULL where there is no pooling
-    DropoutKey key; // p is 0: no dropout
+    float *y; // the model's array for the output, which is released
+    uint8_t *argmax; // the model's array, released, too; NULL without pooling
+    DropoutKey key; // p is 0 without dropout
 } LayerCall;
 
 typedef struct {
     float *output;
-    uint8_t *argmax; // NULL: no layer with pooling uses this buffer
+    uint8_t *argmax; // NULL if no layer with pooling uses this buffer
     size_t output_bytes, argmax_bytes;
 } ActivationBuffer;
 
 typedef struct {
-    int segment; // whose layers the shared buffers have; -1: none yet
+    int segment; // the segment whose layers the shared buffers hold (-1 if none yet)
 
     // Private.
-    const DeviceOps *inner; // what computes a layer
+    const DeviceOps *inner; // the wrapped table, which computes the layers
     Model *model;
     int segment_layers, num_layers;
-    int layer; // now computed
-    LayerCall call[MODEL_MAX_PARAMETERS / 2]; // of each layer, in the last forward pass
-    ActivationBuffer border[MODEL_MAX_PARAMETERS / 2]; // of each segment
-    ActivationBuffer shared[MODEL_MAX_PARAMETERS / 2]; // of the layers inside a segment
+    int layer; // the current layer
+    LayerCall call[MODEL_MAX_PARAMETERS / 2]; // each layer's arguments in the last forward pass
+    ActivationBuffer border[MODEL_MAX_PARAMETERS / 2]; // output of each segment's last layer
+    ActivationBuffer shared[MODEL_MAX_PARAMETERS / 2]; // outputs of the layers inside a segment
 } Recompute;
 
-/* Replaces the model's activations by the buffers for segments of segment_layers layers. dataset:
- * one that the model takes; its rows are not read. Usage error if the model is on a GPU. Local. */
+/* Replaces the model's activations by the buffers for segments of segment_layers layers. The
+ * dataset suits the model; its rows are not read. Usage error if the model is on a GPU. Local. */
 void recompute_init(Recompute *kept, Model *model, const Dataset *dataset, int segment_layers);
 void recompute_free(Recompute *kept);
 
-/* Tells which layer the next kernels belong to. */
+/* Sets the layer that the next kernels belong to. */
 void recompute_begin_layer(Recompute *kept, int layer);
 
 /* Computes the output of a layer inside a segment again, as the last forward pass did. Its input

@@ -20,7 +20,7 @@
 #include "common/save/checkpoint.h"
 #include "common/save/metrics.h"
 
-#define SEGMENT_LAYERS 2 // in which only the output of the last is kept
+#define SEGMENT_LAYERS 2 // layers in a segment, which keeps only its last output
 
 /* The backward pass needs what each layer of a segment has computed. */
 static void restore_segment(void *context, int layer, bool backward)

@@ -1,4 +1,4 @@
-/* Each rank can compute who is in its groups, so forming them sends nothing. A group shares the
+/* Each rank can compute the ranks of its groups, so forming them sends nothing. A group shares the
  * connections of pg, and numbers its own ranks from 0. */
 #include "beyond/tensor_parallel/device_mesh.h"
 
@@ -25,7 +25,7 @@ void device_mesh_init(DeviceMesh *mesh, ProcessGroup *pg, int tensor_ranks)
 {
     const int ranks = pg->world_size, columns = ranks < tensor_ranks ? ranks : tensor_ranks;
     if (ranks % columns != 0 || pg->backend != &backend_tcp) {
-        barrier(pg); // else a rank that is still connecting reports that another is gone
+        barrier(pg); // otherwise a rank that is still connecting reports that another is gone
         if (pg->backend != &backend_tcp)
             usage_error("this aside needs groups within a group, which only --backend tcp has");
         usage_error("--nproc %d: this aside divides each layer among %d ranks, so it needs a "

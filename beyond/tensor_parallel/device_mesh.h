@@ -19,7 +19,7 @@ typedef struct {
 } DeviceMesh;
 
 /* Cuts pg, which must outlive the mesh, into rows of tensor_ranks ranks each, or into one row if it
- * has fewer. The groups need no end of their own but device_mesh_free. A rank's calls on pg and on
+ * has fewer. Free the groups with device_mesh_free only. A rank's calls on pg and on
  * both groups are executed in the order of the calls. Usage error if the rows are not equally long,
  * or if the backend is not tcp. Collective on pg. */
 void device_mesh_init(DeviceMesh *mesh, ProcessGroup *pg, int tensor_ranks);

@@ -1,6 +1,6 @@
 /*
  * The division is below the model: a table of kernels that computes a part of a layer wraps the
- * device's table. The model still believes in whole layers, but its parameters have the shapes of
+ * device's table. The model still computes whole layers, but its parameters have the shapes of
  * the parts, so the Reducer and the optimizer work on them unchanged.
  *
  * In memory, an output that is divided is dense, [rows][outputs / ranks], at the beginning of the
@@ -21,7 +21,7 @@ static size_t bytes_of(size_t numel)
 
 /* ---- the kernels ---- */
 
-static TensorParallel *current; // of this process; the device's table may be wrapped again
+static TensorParallel *current; // one per process; the device's table may be wrapped again
 static DeviceOps part_ops;
 
 static LayerSplit split_now(void)
@@ -29,7 +29,7 @@ static LayerSplit split_now(void)
     return current->split[current->layer];
 }
 
-/* This rank's part of a number that the layer divides. */
+/* Returns this rank's part of `count` if the layer is split this way, otherwise all of it. */
 static int part(LayerSplit split, int count)
 {
     return split_now() == split ? count / current->pg->world_size : count;
@@ -77,8 +77,8 @@ static void part_grad_input(Device *device, int n, int in, int out, const float 
     }
 }
 
-/* A mask depends on a unit's place in the whole output: so the rows of the part are moved to their
- * place there, and back. One rank alone would drop the same units. */
+/* Drops the units that one rank alone would drop. A mask depends on a unit's place in the whole
+ * output, so the rows of the part are moved to their place there, and back. */
 static void part_dropout(Device *device, int n, int features, DropoutKey key, float *y)
 {
     const size_t own = (size_t)part(BY_COLUMNS, features), whole = (size_t)features;
@@ -109,7 +109,7 @@ void tensor_parallel_add_bias(TensorParallel *parts)
 
 /* ---- parts of the arrays ---- */
 
-/* Copies a parameter's part on rank `rank`, from an array [outputs][inputs] or back. */
+/* Copies the part of a parameter for rank `rank`, from an array [outputs][inputs] or back. */
 static void copy_part(const TensorParallel *parts, int i, int rank, float *whole, float *part,
                       bool to_whole)
 {
@@ -117,7 +117,7 @@ static void copy_part(const TensorParallel *parts, int i, int rank, float *whole
     const LayerSplit split = parts->split[i / 2];
     const bool is_bias = all->ndim == 1;
     if (split == BY_ROWS &&
-        !is_bias) { // as many columns of the array, one piece in each of its rows
+        !is_bias) { // the part's columns of the array, one piece in each of its rows
         const size_t columns = own->shape[1];
         for (size_t row = 0; row < own->shape[0]; row++) {
             float *in_whole = whole + row * all->shape[1] + (size_t)rank * columns;
@@ -142,7 +142,7 @@ static float *divide(const TensorParallel *parts, float *whole, size_t more)
     return own;
 }
 
-/* The whole of an array of parts, on rank 0; elsewhere NULL. */
+/* Gathers a whole array from the parts. Returns it on rank 0, NULL elsewhere. */
 static float *gather_whole(const TensorParallel *parts, float *own)
 {
     Device *device = parts->model->device;
@@ -168,7 +168,7 @@ static float *gather_whole(const TensorParallel *parts, float *own)
     return whole;
 }
 
-/* Which layers form pairs: a linear one that another follows. */
+/* Finds pairs of consecutive linear layers, and returns their number. */
 static int find_pairs(TensorParallel *parts)
 {
     const Model *model = parts->model;
@@ -206,12 +206,12 @@ static void shape_parts(TensorParallel *parts)
     }
 }
 
-/* Ends the program if some rank would need what this one has. */
+/* Dies if the options or the model need what tensor parallelism here cannot do. */
 static void check_options(const TensorParallel *parts, int num_pairs)
 {
     if (num_pairs > 0 && parts->optim->clip_norm <= 0 && !parts->model->device->place.on_gpu)
         return;
-    barrier(parts->pg->parent); // else a rank that still receives the weights reports this one
+    barrier(parts->pg->parent); // otherwise a rank that still receives the weights reports this one
     if (parts->model->device->place.on_gpu)
         usage_error("this aside adds the bias on a CPU: --device cpu");
     if (num_pairs > 0)
@@ -257,7 +257,7 @@ void tensor_parallel_init(TensorParallel *parts, ProcessGroup *pg, Model *model,
     whole->numel = model->numel;
     shape_parts(parts);
     own->params = divide(parts, model->params, 0);
-    model->grads = divide(parts, model->grads, 1); // and the Reducer's number
+    model->grads = divide(parts, model->grads, 1); // one more for the Reducer
     for (int s = 0; s < optim->num_states; s++)
         own->state[s] = divide(parts, optim->state[s], 0);
     use(parts, own);

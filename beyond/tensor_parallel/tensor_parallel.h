@@ -34,30 +34,30 @@ typedef struct {
 } ParallelArrays;
 
 typedef struct {
-    const DeviceOps *inner; // what computes a layer, or a part of one
+    const DeviceOps *inner; // the wrapped table, which computes a layer or a part of one
     ProcessGroup *pg;
     Model *model;
     Optimizer *optim;
-    LayerSplit split[MODEL_MAX_PARAMETERS / 2]; // of each layer
-    ParallelArrays whole, own; // `whole` has no arrays but while tensor_parallel_unshard holds
+    LayerSplit split[MODEL_MAX_PARAMETERS / 2]; // how each layer is divided
+    ParallelArrays whole, own; // `whole` has arrays only between unshard and reshard
 
-    // What the layer that was computed last leaves to be summed over pg. 0 numbers: nothing.
-    float *output; // of a layer BY_ROWS, before the bias
+    // What must be summed over pg after the last layer; nothing if numel is 0.
+    float *output; // output of a layer BY_ROWS, before the bias
     size_t output_numel;
-    float *input_grad; // of a layer BY_COLUMNS
+    float *input_grad; // input gradient of a layer BY_COLUMNS
     size_t input_grad_numel;
 
     // Private.
-    int layer; // now computed
-    const float *bias; // of `output`
-    int num_outputs; // of a row of `output`
+    int layer; // the current layer
+    const float *bias; // bias of `output`
+    int num_outputs; // elements of a row of `output`
     bool relu;
     float *no_bias; // zeros
 } TensorParallel;
 
 /* Divides each pair of linear layers: in the cnn fc1 and fc2, in the mlp fc1 and fc2, fc3 and fc4,
  * and so on. Other layers stay whole, and each rank of pg computes them for itself. All ranks must
- * come with the same model and state. Usage error if there is no pair, if the ranks of pg do not
+ * pass the same model and state. Usage error if there is no pair, if the ranks of pg do not
  * divide it, for --clip-norm, which needs all gradients, or if the model is on a GPU. No
  * communication. */
 void tensor_parallel_init(TensorParallel *parts, ProcessGroup *pg, Model *model, Optimizer *optim);
@@ -66,15 +66,15 @@ void tensor_parallel_free(TensorParallel *parts);
 /* The model's LayerHook before a layer; its context is the TensorParallel. */
 void tensor_parallel_begin_layer(void *parts, int layer, bool backward);
 
-/* Adds the bias to `output`, and applies relu where the layer has one: to be called when it is
+/* Adds the bias to `output`, and applies relu where the layer has one. Call it when the sum is
  * complete, as relu(a) + relu(b) is not relu(a + b), and a bias on each rank would count twice. */
 void tensor_parallel_add_bias(TensorParallel *parts);
 
-/* model_divergence over all ranks of the job, each of which sees its own parts. Collective on the
- * group that pg is part of. */
+/* Returns model_divergence over all ranks of the job, each of which sees its own parts. Collective
+ * on the group that pg is part of. */
 Divergence tensor_parallel_divergence(const TensorParallel *parts);
 
-/* Rank 0 of pg gets the whole parameters and the optimizer's whole state, for a checkpoint; the
+/* Gives rank 0 of pg the whole parameters and the optimizer's whole state, for a checkpoint; the
  * others get NULL. tensor_parallel_reshard puts the parts back. Collective on pg; reshard is local.
  */
 void tensor_parallel_unshard(TensorParallel *parts);

@@ -20,7 +20,7 @@
 #include "common/save/checkpoint.h"
 #include "common/save/metrics.h"
 
-#define TENSOR_RANKS 2 // of a row; make it 4 to divide layers by four
+#define TENSOR_RANKS 2 // ranks of a row; make it 4 to divide layers by four
 
 /* What ranks have computed from their parts of a layer are parts of sums. */
 static void sum_parts(void *context, int layer, bool backward)

@@ -1,6 +1,6 @@
 /*
- * A rank cannot know by itself whether others have batches left. So before each step all ranks say
- * whether they have one: an all_reduce of a single number, the cost of joining.
+ * A rank cannot know by itself whether others have batches left. So before each step all ranks send
+ * whether they have one, in an all_reduce of a single number: the cost of joining.
  */
 #include "beyond/uneven/join.h"
 

@@ -15,8 +15,8 @@
 typedef struct {
     ProcessGroup *pg;
     DataLoader *loader;
-    const Batch *batch; // of this step; NULL: this rank has joined
-    size_t number; // of the step in the epoch, the same on all ranks
+    const Batch *batch; // batch of this step; NULL if this rank has joined
+    size_t number; // number of the step in the epoch, the same on all ranks
     int num_active; // ranks that have a batch
 } Join;
 
@@ -24,8 +24,8 @@ typedef struct {
  * sampler_set_epoch. Local. */
 void join_begin(Join *join, ProcessGroup *pg, DataLoader *loader);
 
-/* Goes on to this rank's next batch, or to none. False: no rank has one. Collective, once before
- * each step. */
+/* Goes on to this rank's next batch, or to none. Returns false if no rank has one. Collective, once
+ * before each step. */
 bool join_next(Join *join);
 
 #endif

@@ -37,7 +37,7 @@ static void wait_for_rank_0(ProcessGroup *pg, int epoch)
     snprintf(key, sizeof key, "epoch_%d_is_over", epoch);
     if (pg->rank == 0)
         store_set(pg->store, key, "", 0);
-    // Wait longer than the collectives do: the one that lacks this rank reports it first.
+    // Wait longer than the collectives do, so that the one that lacks this rank reports it first.
     CHECK(store_try_wait(pg->store, key, 2 * pg->timeout), "epoch %d does not end", epoch);
 }
 

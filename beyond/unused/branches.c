@@ -3,7 +3,7 @@
  *
  * A trunk and three heads. Rank 0's rows go through head a, rank 1's through head b, and no rows go
  * through head c. There is no arithmetic here: a "backward pass" writes gradients that are easy to
- * recognise and tells the Reducer, as model_backward does. The program prints the gradients that
+ * recognise and marks them ready, as model_backward does. The program prints the gradients that
  * the Reducer returns.
  *
  *     make beyond && ./beyond/unused/branches on       # find_unused_parameters: on or off
@@ -21,7 +21,7 @@
 
 enum { TRUNK, HEAD_A, HEAD_B, HEAD_C, NUM_PARAMETERS, NUMEL = 1000, PASSES = 200 };
 
-/* Rank r's gradients are 10 + r; in the trunk, which every rank uses, 1 + r. */
+/* Writes gradients: 10 + r on rank r; in the trunk, which every rank uses, 1 + r. */
 static void backward(Unused *unused, int rank, bool all)
 {
     Reducer *reducer = unused->reducer;
@@ -36,7 +36,7 @@ static void backward(Unused *unused, int rank, bool all)
     }
 }
 
-/* The end of a backward pass, with find_unused_parameters or without. */
+/* Ends a backward pass, with find_unused_parameters or without. */
 static void finalize(Unused *unused, bool on)
 {
     if (on)

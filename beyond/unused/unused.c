@@ -1,6 +1,6 @@
 /*
- * A bucket leaves when all its gradients are complete, on every rank. So a parameter that this rank
- * did not use is marked ready too, at the end of the pass: other ranks may have a gradient for it.
+ * A bucket is sent when all its gradients are complete, on every rank. So a parameter that this
+ * rank did not use is marked ready too, at the end of the pass, as other ranks may have a gradient.
  */
 #include "beyond/unused/unused.h"
 

@@ -11,17 +11,17 @@
 
 typedef struct {
     Reducer *reducer;
-    uint8_t *used; // by parameter: in any pass since gradients were last sent?
+    uint8_t *used; // whether each was used in a pass since gradients were last sent
     float *kept; // gradients of parameters not used here, as they were before they were sent
 } Unused;
 
 /* Usage error if the gradients are on a GPU. Local. */
 void unused_init(Unused *unused, Reducer *reducer);
 
-/* As reducer_mark_ready; its context is the Unused. Collective. */
+/* Works as reducer_mark_ready; its context is the Unused. Collective. */
 void unused_mark_ready(void *unused, int i);
 
-/* As reducer_finalize, but parameters may be without a gradient: what is in the array is sent. The
+/* Works as reducer_finalize, but parameters may lack a gradient: what is in the array is sent. The
  * ranks exchange which ones were used, and a gradient that no rank used is left unchanged.
  * Collective. */
 void unused_finalize(Unused *unused);

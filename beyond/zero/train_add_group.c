@@ -18,7 +18,7 @@
 #include "common/save/checkpoint.h"
 #include "common/save/metrics.h"
 
-enum { UNFREEZE_STEP = 4 }; // the last layer has taken so many steps when the others join
+enum { UNFREEZE_STEP = 4 }; // steps of the last layer before the others join
 
 /* Gives the optimizer the layers that are due. Only the step decides, so a resumed run does too. */
 static void add_layers(Zero *zero)

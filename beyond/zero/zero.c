@@ -18,7 +18,7 @@
 #include "common/base/memory.h"
 
 #define MIB (1024.0 * 1024.0)
-#define FIRST_BUCKET_BYTES (1 * MIB) // the Reducer's
+#define FIRST_BUCKET_BYTES (1 * MIB) // the Reducer's cap for its first bucket
 
 static size_t bytes_of(size_t numel)
 {
@@ -115,7 +115,7 @@ void zero_init(Zero *zero, const Args *args, ProcessGroup *pg, Model *model, Opt
                     args->cuda_graph ? "--cuda-graph on" : "--amp fp16");
     }
     if (optim->clip_norm > 0) {
-        barrier(pg); // else a rank that still receives the weights reports that rank 0 is gone
+        barrier(pg); // otherwise a rank that receives the weights reports that rank 0 is gone
         usage_error("--clip-norm: each rank of this aside holds a share of the gradients, and the "
                     "norm needs all of them; leave it out, or use train");
     }
@@ -192,7 +192,7 @@ uint16_t *zero_narrow(const Zero *zero, const ZeroUnit *unit)
     return half;
 }
 
-/* Float i ends before number i + 1 of the upper half begins, which is read next. */
+/* Works in place, because float i ends before number i + 1 of the upper half, the next to read. */
 void zero_widen(const Zero *zero, const ZeroUnit *unit)
 {
     if (unit->replicated)

@@ -23,14 +23,14 @@ enum { ZERO_MAX_UNITS = MODEL_MAX_PARAMETERS / 2 };
 /* Consecutive layers that are sent together: the bucket of DDP's Reducer, or in stage 3 one
  * layer. */
 typedef struct {
-    int number; // 0: the last layers, whose gradients come first
+    int number; // 0 for the last layers, whose gradients come first
     int first_layer, last_layer;
-    size_t offset, numel; // of its parameters in the whole model
-    size_t share; // elements of each rank: numel / world_size, rounded up
-    uint64_t first_step; // steps before the optimizer got this unit; 0: it always had it
-    bool replicated; // a small layer that each rank keeps whole: its share is all of it
+    size_t offset, numel; // place of its parameters in the whole model
+    size_t share; // elements of each rank's share: numel / world_size, rounded up
+    uint64_t first_step; // steps before the optimizer got this unit (0 if it always had it)
+    bool replicated; // whether it is a small layer that each rank keeps whole, as its share
     size_t own_offset; // where shares begin in an array of this rank's shares
-    float *params, *grads; // the whole unit, share after share; NULL: not on this rank now
+    float *params, *grads; // the whole unit, share after share; NULL if not on this rank now
     float *own_params, *own_grads; // this rank's share
     Work work; // the collective that moves the unit
 } ZeroUnit;
@@ -53,9 +53,9 @@ typedef struct {
     Optimizer *optim;
     ZeroUnit unit[ZERO_MAX_UNITS];
     int num_units, num_added; // num_added: see zero_add_units
-    size_t numel, own_numel; // of the whole model; of all shares of this rank
-    float *grad_buffer[2], *param_buffer[2]; // of units that are temporarily whole; NULL: none
-    ZeroArrays sharded; // while zero_unshard is in force
+    size_t numel, own_numel; // elements of the whole model; of all shares of this rank
+    float *grad_buffer[2], *param_buffer[2]; // buffers of units that are temporarily whole, or NULL
+    ZeroArrays sharded; // what zero_reshard puts back
 } Zero;
 
 /* Cuts the layers into units, from the last one: at the bounds of DDP's buckets (--bucket-cap-mb,
@@ -72,12 +72,12 @@ ZeroUnit *zero_unit_of(Zero *zero, int layer);
 /* Lets the layers of the unit compute with unit->params and unit->grads as they are now. */
 void zero_place(const Zero *zero, const ZeroUnit *unit);
 
-/* Memory for one whole unit. There are two of each kind, so that one unit can be sent while the
- * next is computed: units of even number share one, units of odd number the other. */
+/* Return memory for one whole unit. There are two of each kind, so that one unit can be sent while
+ * the next is computed: units of even number share one, units of odd number the other. */
 float *zero_grad_buffer(const Zero *zero, const ZeroUnit *unit); // zeroed
 float *zero_param_buffer(const Zero *zero, const ZeroUnit *unit);
 
-/* To gather a unit in 16 bits. The upper half of unit->params, a buffer, holds the unit in bf16.
+/* Gather a unit in 16 bits. The upper half of unit->params, a buffer, holds the unit in bf16.
  * zero_narrow rounds this rank's share to its place there, and returns the first rank's place;
  * zero_widen waits for unit->work and makes floats of all of them, in place; it does nothing for a
  * replicated unit. On a CPU only. */
@@ -89,15 +89,15 @@ void zero_widen(const Zero *zero, const ZeroUnit *unit);
  * their steps from here. Usage error with a schedule of the learning rate. */
 void zero_add_units(Zero *zero, int due, uint64_t first_step);
 
-/* The optimizer's step on this rank's share of the unit. The step is complete when all units have
- * taken it; then count it in model->step. */
+/* Takes the optimizer's step on this rank's share of the unit. The step is complete when all units
+ * have taken it; then count it in model->step. */
 void zero_step(const Zero *zero, const ZeroUnit *unit);
 
-/* model_divergence over all ranks, each of which sees only its own share. Collective. */
+/* Returns model_divergence over all ranks, each of which sees only its own share. Collective. */
 Divergence zero_divergence(const Zero *zero);
 
-/* For checkpoint_save: rank 0's model and optimizer are whole again until zero_reshard. The file is
- * the one that DDP writes. Collective. */
+/* Makes rank 0's model and optimizer whole until zero_reshard, for checkpoint_save. The file is the
+ * one that DDP writes. Collective. */
 void zero_unshard(Zero *zero);
 void zero_reshard(Zero *zero); // local
 

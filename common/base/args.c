@@ -1,6 +1,5 @@
-/* Fills Args from the command line, from the configuration file what was not typed, and from the
- * defaults the rest; then checks and combines options. One row of a table per option drives all of
- * this and --help. */
+/* Fills Args from the command line, then from the configuration file, then from the defaults;
+ * checks and combines options. One row of a table per option drives all of this and --help. */
 #include "common/base/args.h"
 
 #include <ctype.h>
@@ -157,7 +156,7 @@ static void set_default(Settings *settings, const char *name, const char *text)
     option_set(&args_options[setting - settings->of], settings->args, text, NULL);
 }
 
-/* What was typed, else the default, also of options that the step does not have. */
+/* Sets what was typed, else the default, also for options that the step does not have. */
 static void set_values(Settings *settings)
 {
     for (const Option *option = args_options; option->name != NULL; option++) {
@@ -170,7 +169,7 @@ static void set_values(Settings *settings)
 }
 
 /* Drops an option that clashes with one of higher precedence: "momentum: 0.9" in the file does not
- * forbid `--optimizer adam`. If both have the same, the user has to decide. */
+ * forbid `--optimizer adam`. If both have the same precedence, the user has to decide. */
 static void drop_overridden(Settings *settings, bool clashes, const char *name, const char *other,
                             const char *remedy)
 {
@@ -205,7 +204,7 @@ static void refuse_clashes(Settings *settings)
                     "resume", "it has weights of its own; leave one of them out");
 }
 
-/* Rules about combinations of options. */
+/* Applies the rules about combinations of options. */
 static void resolve(Settings *settings)
 {
     Args *args = settings->args;
@@ -241,7 +240,7 @@ const char *args_value(const Args *args, const Option *option, char text[ARGS_VA
     const void *field = (const char *)args + option->offset;
     const OptionKind kind = option->kind;
     const bool is_path = kind == OPTION_STRING || kind == OPTION_OPTIONAL;
-    snprintf(text, ARGS_VALUE_BYTES, "%s", option->preset); // if the field says no more
+    snprintf(text, ARGS_VALUE_BYTES, "%s", option->preset); // unless the field has a value
     if (kind == OPTION_SWITCH)
         strcpy(text, *(const bool *)field ? "on" : "off");
     else if (kind == OPTION_REAL)
@@ -323,7 +322,7 @@ static void read_number(Settings *settings, int position, const char *text)
 static void read_command_line(Settings *settings, int argc, char **argv)
 {
     int num_numbers = 0;
-    bool all_numbers = false; // after a "--"
+    bool all_numbers = false; // true after a "--"
     for (char **word = argv + 1; word < argv + argc; word++) {
         if (!all_numbers && strcmp(*word, "-h") == 0)
             print_help(settings->step, argv[0]);
@@ -336,7 +335,7 @@ static void read_command_line(Settings *settings, int argc, char **argv)
     }
 }
 
-/* The steps before 03 know no launcher: its ranks would each train alone, and save over one
+/* Refuses a launcher before step 03, because its ranks would each train alone, and overwrite one
  * another's files. */
 static void refuse_launcher(Step step)
 {
@@ -350,7 +349,7 @@ static void refuse_launcher(Step step)
                     launcher->rank);
 }
 
-static Settings parsed; // by args_parse: Args keeps pointers to its strings
+static Settings parsed; // filled by args_parse; Args keeps pointers to its strings
 
 const char *args_origin(const char *name)
 {
@@ -362,7 +361,7 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     parsed = (Settings){ .step = step, .args = args };
     *args = (Args){ 0 };
     streams_guard();
-    read_command_line(&parsed, argc, argv); // if an option was typed twice, the last text
+    read_command_line(&parsed, argc, argv); // if an option was typed twice, the last text counts
     set_values(&parsed);
     if (comfort.read_config != NULL)
         comfort.read_config(&parsed);
@@ -374,7 +373,7 @@ void args_parse(Args *args, Step step, int argc, char **argv)
 
 int args_shards(const Args *args)
 {
-    const char *order = args->reduce_order; // NULL: not from args_defaults
+    const char *order = args->reduce_order; // NULL if args_defaults did not set it
     return order != NULL && strcmp(order, "fixed") == 0 ? NUM_SHARDS : 0;
 }
 

@@ -11,26 +11,26 @@
 typedef struct Args {
     const char *model; // "cnn", "linear" or "mlp"
     const char *dataset; // "digits", "mnist" or "random"
-    const char *data_dir; // where MNIST's files are
-    const char *scratch_dir; // where this node keeps a copy of them, or NULL
+    const char *data_dir; // folder of MNIST's files
+    const char *scratch_dir; // folder for this node's copy of them, or NULL
     int dataset_size; // rows of the random set
-    int num_samples; // train on the first num_samples rows; 0: all
+    int num_samples; // number of rows to train on, the first ones; 0: all
     int epochs;
-    int save_every; // epochs; 0: only at the end
-    int batch_size; // per rank; see args_batch_size
-    int global_batch_size; // of all ranks together; 0: not given
+    int save_every; // epochs between checkpoints; 0: only at the end
+    int batch_size; // samples per step and rank; see args_batch_size
+    int global_batch_size; // samples per step of all ranks together; 0: not given
     const char *optimizer; // "sgd", "adam", "adamw" or "adadelta"
     double lr, momentum, weight_decay;
-    const char *lr_schedule; // "constant", "step" or "cosine"; NULL: constant
-    int warmup_steps; // over which the rate rises to lr
-    double clip_norm; // of the gradients at most; 0: any
+    const char *lr_schedule; // "constant", "step" or "cosine"; NULL means constant
+    int warmup_steps; // steps over which the rate rises to lr
+    double clip_norm; // largest norm of all gradients together; 0: any
     bool dropout;
     const char *on_nan; // "stop" or "warn", see check_divergence
     uint64_t seed;
     int threads; // compute threads of a rank; 0: cores / ranks on this node
     const char *init_from; // file with weights, or NULL
     const char *resume; // file to resume from, or NULL
-    bool resume_auto; // --resume auto: look for it
+    bool resume_auto; // --resume auto: find the file
     const char *checkpoint_dir;
     const char *metrics_dir; // or NULL
     const char *trace, *profile; // files of extras/watch, or NULL
@@ -38,50 +38,50 @@ typedef struct Args {
     uint64_t max_steps; // UINT64_MAX: no limit
     int log_interval; // batches
     const char *device; // "auto", "cpu", "cuda" or "plain"
-    const char *amp; // "off", "bf16" or "fp16"; NULL: off
+    const char *amp; // "off", "bf16" or "fp16"; NULL means off
     bool tf32, cuda_graph; // multiply float32 in 19 bits; record a training step and replay it
-    const char *conv; // "auto", "im2col" or "cudnn"; NULL: auto
+    const char *conv; // "auto", "im2col" or "cudnn"; NULL means auto
 
     const char *backend; // "auto", "nccl", "mpi" or "tcp"
     const char *all_reduce; // "flat" or "hierarchical"
     const char *reduce_order; // "any" or "fixed"; see args_shards
     bool check_collectives, nccl_register; // compare calls; extras/nccl_register
     double bucket_cap_mb;
-    double timeout; // seconds, of rendezvous and every collective
+    double timeout; // seconds, for the rendezvous and for each collective
     const char *simulate_network; // rate of extras/simulated_network, see parse_rate; or NULL
     int nproc; // step 02: ranks to spawn; 0: not given
     int save_every_steps; // optimizer steps between snapshots; 0: none
     int keep; // how many snapshots to keep
     int check_sync; // steps between comparisons of the replicas; 0: never
     const char *inject; // faults, see fault_spec.h; or NULL
-    int local_rank; // from the old launch module, becomes LOCAL_RANK; -1: not given
+    int local_rank; // from the old launch module, becomes LOCAL_RANK (-1 if not given)
 } Args;
 
 /* Fills args. Ends the process with status 2 and one line if an argument is invalid, with status 0
  * after --help. Strings live as long as the process. Local. */
 void args_parse(Args *args, Step step, int argc, char **argv);
 
-/* The defaults alone, for a model: what args_parse starts from (tests use this too). */
+/* Fills args with the defaults for a model, which args_parse starts from (tests use this too). */
 void args_defaults(Args *args, const char *model);
 
-/* The value of an option as a user would type it; of a path only whether there is one: "FILE". */
+/* Returns an option's value as a user would type it; for a path, a placeholder such as "FILE". */
 enum { ARGS_VALUE_BYTES = 64 };
 const char *args_value(const Args *args, const Option *option, char text[ARGS_VALUE_BYTES]);
 
-/* Where the user set an option: "--lr", or "config.yaml:7: lr". Valid until the next call. */
+/* Returns where the user set an option: "--lr", "config.yaml:7: lr". Valid until the next call. */
 const char *args_origin(const char *name);
 
 enum { NUM_SHARDS = 8 };
 
-/* Into how many shards the batch of all ranks is cut: 0, or with --reduce-order fixed 8, however
- * many ranks there are: row p belongs to shard p % 8. Gradients are summed within each shard, and
- * the shards' sums as a tree: k with k + 4, those sums with k + 2, those with k + 1. Rank r of W
- * has the shards r, r + W, ...: the tree begins inside the ranks and ends between them, so 1, 2, 4
- * and 8 ranks add the same numbers in the same order. (Step 05 refuses others.) */
+/* Returns how many shards the batch of all ranks is cut into: 0, or with --reduce-order fixed 8,
+ * for any number of ranks. Row p belongs to shard p % 8. Gradients are summed within each shard,
+ * and the shards' sums as a tree: k with k + 4, those sums with k + 2, those with k + 1. Rank r of
+ * W has the shards r, r + W, ..., so the tree begins inside the ranks and ends between them: 1, 2,
+ * 4 and 8 ranks add the same numbers in the same order. (Step 05 refuses other numbers.) */
 int args_shards(const Args *args);
 
-/* Samples per rank and step: batch_size, or an equal share of global_batch_size. Usage error where
- * it does not divide evenly. */
+/* Returns the samples per rank and step: batch_size, or an equal share of global_batch_size. Usage
+ * error where it does not divide evenly. */
 int args_batch_size(const Args *args, int world_size);
 
 /* ---- for the extras, tools and tests ---- */
@@ -97,11 +97,11 @@ typedef enum { BY_DEFAULT, BY_FILE, BY_COMMAND_LINE } SettingSource;
 typedef struct {
     const char *text; // as typed
     SettingSource source;
-    const char *origin; // "config.yaml:7: lr"; NULL: the command line, or the default
+    const char *origin; // "config.yaml:7: lr"; NULL for the command line, or the default
 } Setting;
 
 typedef struct Settings {
-    Step step; // the program's
+    Step step; // the program's step
     Args *args; // filled with the values
     Setting of[MAX_OPTIONS]; // in the order of args_options
 } Settings;

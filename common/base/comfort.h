@@ -12,21 +12,21 @@ struct Settings;
 
 typedef struct {
     bool has_extras; // this build has the options of extras
-    // Sets what the configuration file says and the command line does not. Keeps the pointer.
+    // Sets what is in the configuration file and not on the command line. Keeps the pointer.
     void (*read_config)(struct Settings *settings);
-    // " did you mean --lr?" if the name of an option of that step is near what was typed; else "".
+    // Returns " did you mean --lr?" if an option of that step is near what was typed, else "".
     const char *(*guess)(const struct Option *options, int step, const char *typed, size_t length);
-    // What is meant: off by "no", where the option can be off; a path in HOME by "~/x"; else text.
+    // Returns what is meant: "no" as off, if the option has it; "~/x" as a path in HOME; else text.
     const char *(*meaning)(const struct Option *option, const char *text, const char *origin);
-    // Rank 0 says: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05".
+    // Prints on rank 0: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05".
     void (*announce)(const struct Args *args, int world_size, const char *device);
-    struct json_t *(*options)(void); // all options as typed; NULL: args_parse was not called
-    bool (*is_read)(void); // is standard error a terminal, a file, a batch job's or mpirun's?
+    struct json_t *(*options)(void); // all options as typed; NULL if args_parse was not called
+    bool (*is_read)(void); // true if stderr is a terminal, a file, a batch job's or mpirun's
     const char *(*start_advice)(const char *program, int error); // why it cannot be started, or ""
-    int (*gpus_listed)(void); // counted in the driver's files; CUDA is more accurate
+    int (*gpus_listed)(void); // GPUs in the driver's files; CUDA is more accurate
     void (*check_launchers)(void); // ends a rank that would train alone beside others
     int (*core_quota)(void); // how many cores the control group allows, at least 1
-    void (*crowd)(int num_ranks); // says that so many ranks are slow to start, if they are
+    void (*crowd)(int num_ranks); // warns if this many ranks are slow to start
     // Both end this process: what to type on each node (0 nodes: they may come and go), a script.
     void (*print_commands)(char **argv, char **program, const char *node_0, int num_nodes);
     void (*print_completion)(const char *shell, const struct Option *flags, int step);

@@ -15,7 +15,7 @@
               cudaGetErrorString(cuda_error)); \
     } while (0)
 
-/* Is the stream's work being recorded in a graph? */
+/* Returns whether the stream's work is being recorded in a graph. */
 static inline bool cuda_is_captured(cudaStream_t stream)
 {
     enum cudaStreamCaptureStatus status;

@@ -1,6 +1,6 @@
 /* Reading what the optimizer recorded (OptimStep) makes the host wait for the device, so it is read
- * only where the host waits anyway, and before anything is saved: a file with nan must not replace
- * a good one. */
+ * only where the host waits anyway, and before anything is saved, because a file with nan must not
+ * replace a good one. */
 #include "common/base/divergence.h"
 
 #include <stdio.h>

@@ -10,16 +10,16 @@
  * repair a weight that is nan, and an all-reduce spreads one rank's to all of them. */
 typedef struct {
     uint32_t loss; // this rank's own loss
-    uint32_t weights; // after the step; with fp16 the 50th step skipped in a row (LossScale)
+    uint32_t weights; // weights after the step; with fp16 the 50th skip in a row (LossScale)
 } Divergence;
 
-/* If weights have diverged, says so and ends this process with status 1; with --on-nan warn only
- * says so, once. ddprun does not restart such a job. Local: for one rank, or ranks that do not
+/* Reports weights that have diverged and ends this process with status 1; with --on-nan warn only
+ * reports them, once. ddprun does not restart such a job. Local: for one rank, or ranks that do not
  * communicate; all_check_divergence is for the others. */
 void check_divergence(const Args *args, Divergence divergence);
 
 /* Prints the message, or unless is_speaker records it for the launcher. divergence.loss is the
- * first of all ranks; `where` says whose: " on ranks 1 and 3". True: this process must end. */
+ * first of all ranks; `where` is " on ranks 1 and 3". Returns true if this process must end. */
 bool divergence_report(const Args *args, Divergence divergence, const char *where, bool is_speaker);
 
 #endif

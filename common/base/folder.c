@@ -18,7 +18,7 @@ bool folder_try(const char *path)
     errno = ENAMETOOLONG;
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
         return false;
-    for (size_t i = 1; i <= strlen(path); i++) { // 1: the root is there
+    for (size_t i = 1; i <= strlen(path); i++) { // from 1, because the root exists
         if (path[i] != '/' && path[i] != '\0')
             continue;
         part[i] = '\0';
@@ -41,14 +41,14 @@ void folder_create(const char *path, const char *option)
 
 void folder_check(const char *path, const char *option)
 {
-    // Up to what exists. A dangling link exists too, and no folder can take its place.
+    // Goes up to what exists. A dangling link exists too, and no folder can take its place.
     char *copy = strdup(path), *part = copy, probe[PATH_MAX];
     CHECK(copy != NULL, "out of memory");
     struct stat status;
     while (lstat(part, &status) < 0 && errno == ENOENT)
         part = dirname(part);
 
-    // Permissions do not tell whether the disk is full or read-only.
+    // Permissions do not show whether the disk is full or read-only.
     errno = ENAMETOOLONG;
     if (snprintf(probe, sizeof probe, "%s/.probe.XXXXXX", part) >= (int)sizeof probe ||
         mkdtemp(probe) == NULL)

@@ -1,5 +1,5 @@
-/* Counts the GPUs by asking CUDA: unlike the driver's files, it takes containers, job limits and
- * MIG into account. */
+/* Counts the GPUs by asking CUDA, because unlike the driver's files it takes containers, job limits
+ * and MIG into account. */
 #include "common/base/host.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "common/base/cuda.h"
 
-enum { MAX_GPUS = 255 }; // of an exit status
+enum { MAX_GPUS = 255 }; // the largest exit status
 
 int gpus_visible(void)
 {
@@ -16,8 +16,8 @@ int gpus_visible(void)
     return cudaGetDeviceCount(&count) != cudaSuccess ? 0 : count < MAX_GPUS ? count : MAX_GPUS;
 }
 
-/* A child counts and returns the number as its exit status, so this process may still fork, and a
- * launcher holds no CUDA context. */
+/* Counts in a child, which returns the number as its exit status, so this process may still fork,
+ * and a launcher holds no CUDA context. */
 int gpus_count(void)
 {
     const pid_t child = fork();

@@ -1,4 +1,4 @@
-/* Which launcher started this process, and which cores it may run on. */
+/* Finds the launcher that started this process, and the cores that it may run on. */
 #include "common/base/host.h"
 
 #include <sched.h>
@@ -38,7 +38,7 @@ int host_env_count(const char *name)
 {
     char *end;
     const long value = strtol(getenv(name) != NULL ? getenv(name) : "", &end, 10);
-    const bool ends = strchr(", ", *end) != NULL; // or there is no more
+    const bool ends = strchr(", ", *end) != NULL; // or it is the final '\0'
     return ends && value > 0 && value <= 1 << 20 ? (int)value : 0;
 }
 

@@ -8,8 +8,8 @@
 
 #include "common/base/log.h"
 
-/* The address of a function in e.g. "libcublas.so.13". If library or function is missing, dies,
- * naming the option that needs it (`needed_by`) and what to do. The library stays open. */
+/* Returns the address of a function in e.g. "libcublas.so.13". Dies if library or function is
+ * missing, naming the option that needs it (`needed_by`) and what to do. The library stays open. */
 static inline void *library_function(const char *library, const char *function,
                                      const char *needed_by)
 {

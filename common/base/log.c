@@ -18,7 +18,7 @@
 
 static char prefix[64];
 static int own_rank; // 0 until it is known
-static char *error_copy; // see log_copy_error; NULL: none
+static char *error_copy; // see log_copy_error; NULL if none
 static size_t error_copy_bytes;
 
 void log_set_rank(int rank, int world_size)
@@ -171,7 +171,7 @@ void usage_error(const char *format, ...)
     if (log_speaks_for_node())
         write_line(STDERR_FILENO, "", format, args);
     else
-        sleep(10); // the first rank to end has the others killed: the one that prints comes first
+        sleep(10); // the first exit gets the others killed, so the rank that prints goes first
     va_end(args);
     _exit(EXIT_USAGE);
 }
@@ -181,17 +181,17 @@ static void end_at_once(int number)
     _exit(128 + number);
 }
 
-/* The kernel keeps from PID 1, a container's first process, all signals that it does not handle. */
+/* The kernel drops all signals that PID 1, a container's first process, does not handle. */
 static void handle_as_pid_1(void)
 {
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (signal(ends[i], end_at_once) == SIG_IGN)
-            signal(ends[i], SIG_IGN); // as nohup wants it
+            signal(ends[i], SIG_IGN); // keeps what nohup has set
 }
 
-/* open() returns the lowest free number. A closed stream is opened in the wrong mode, so that using
- * it fails. */
+/* open() returns the lowest free descriptor. A closed stream is opened in the wrong mode, so that
+ * using it fails. */
 void streams_guard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

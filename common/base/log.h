@@ -7,18 +7,18 @@
 #include <stdnoreturn.h>
 #include <string.h>
 
-/* Later messages start with "[rank 1/4] "; until this is called, with the program's name. */
+/* Makes later messages start with "[rank 1/4] "; before, they start with the program's name. */
 void log_set_rank(int rank, int world_size);
 
 /* Writes the prefix of messages to label and returns it. Safe in a signal handler. */
 #define LOG_LABEL_BYTES 160
 char *log_label(char label[LOG_LABEL_BYTES]);
 
-/* A result: one line to standard output, in one write, so that the lines of several ranks never
- * mix. Dies if standard output cannot be written: results must not be lost silently. */
+/* Prints a result: one line to standard output, in one write, so that the lines of several ranks
+ * never mix. Dies if standard output cannot be written: results must not be lost silently. */
 void log_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A message about the run: one line to standard error, with the rank in front. */
+/* Prints a message about the run: one line to standard error, with the rank in front. */
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -29,22 +29,22 @@ void text_disarm(char *text, const char *keep);
  * words kept whole (extras/output/terminal.c). Returns 0 or an errno. */
 int write_text(int fd, const char *text, size_t length);
 
-/* Ends this process with status 1: a rank that cannot go on says why in one line and leaves the
- * rest to its launcher, whose TORCHELASTIC_ERROR_FILE also gets the line. Uses _exit: no exit
- * handler may wait for a thread that waits for a dead peer. May be called from any thread. */
+/* Ends this process with status 1: a rank that cannot go on reports why in one line and leaves the
+ * rest to its launcher, whose TORCHELASTIC_ERROR_FILE also gets the line. Uses _exit, because no
+ * exit handler may wait for a thread that waits for a dead peer. May be called from any thread. */
 noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* As die(), but returns; the caller exits with status 1. The message is printed on request, and
- * recorded for the report of the launcher: JSON, as PyTorch's @record writes it, in
- * $TORCHELASTIC_ERROR_FILE. Only the first one is kept. Control characters in it become "?".
- * restart false: ddprun does not restart the job, which would only fail again. */
+/* Does what die() does, but returns; the caller exits with status 1. Prints the message on request,
+ * and records it for the report of the launcher: JSON, as PyTorch's @record writes it, in
+ * $TORCHELASTIC_ERROR_FILE. Only the first message is kept. Control characters in it become "?". If
+ * restart is false, ddprun does not restart the job, which would only fail again. */
 void log_last_error(char *message, bool print, bool restart);
 
-/* Any text as a JSON string (jansson's json_t). JSON is UTF-8, but a file name may be any bytes: if
- * it is not UTF-8, each byte beyond ASCII becomes "?". NULL: out of memory. */
+/* Returns any text as a JSON string (jansson's json_t). JSON is UTF-8, but a file name may be any
+ * bytes: if it is not UTF-8, each byte beyond ASCII becomes "?". NULL if out of memory. */
 struct json_t *json_text(const char *text);
 
-/* Also copies the first message into this buffer, cut to `bytes`; NULL stops that. */
+/* Also copies the first error message into this buffer, cut to `bytes`; NULL stops that. */
 void log_copy_error(char *buffer, size_t bytes);
 
 /* Exit statuses besides the usual 0 and 1. */
@@ -52,35 +52,35 @@ void log_copy_error(char *buffer, size_t bytes);
 #define EXIT_STOPPED 75 // stopped on request; start it again to continue
 
 /* Ends this process with status 2: the command line (or its configuration file) asks for something
- * impossible. The line says what to type instead; log_speaks_for_node decides who prints it. */
+ * impossible. The line gives the remedy; log_speaks_for_node decides which rank prints it. */
 noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Ranks often detect the same thing. Is this the one that reports it: rank 0, or a program without
- * a rank? For errors in the command line: local rank 0, or rank 0 if no local rank is set? */
+/* Return whether this process reports what several ranks detect: it is rank 0, or has no rank. For
+ * errors in the command line: it is local rank 0, or rank 0 if no local rank is set. */
 bool log_speaks_for_job(void);
 bool log_speaks_for_node(void);
 
 /* Details of what happens inside, on request, by topic: DDP_LOG=bucket,store (extras/watch). */
 typedef enum { LOG_DISTRIBUTED, LOG_BUCKET, LOG_STORE, LOG_SAMPLER, NUM_LOG_TOPICS } LogTopic;
 
-/* Does the environment ask for this topic? After the first call this only reads a variable. */
+/* Returns whether the environment asks for this topic; later calls only read a variable. */
 bool log_wants(LogTopic topic);
 
-/* If so, writes one line to standard error, with the time of day to the microsecond:
+/* Writes one line to standard error if log_wants it, with the time of day to the microsecond:
  * "[rank 1/4] 16:03:30.123456 bucket: ...". May be called from any thread. */
 void log_detail(LogTopic topic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Call it before the first file is opened: the file would get the descriptor of a closed standard
- * stream, and its output. Writes to closed streams fail from here on, and so does a write beyond
- * the limit of ulimit -f, instead of raising a signal. SIGCHLD is no longer ignored if our parent
- * ignored it: wait() would lose the children's exit statuses. SIGINT and SIGTERM end PID 1, too. */
+/* Opens closed standard streams, because files would get their descriptors and output; call it
+ * first. Writes to closed streams fail from here on, and so does a write beyond the limit of ulimit
+ * -f, instead of raising a signal. SIGCHLD is no longer ignored if our parent ignored it, because
+ * wait() would lose the children's exit statuses. SIGINT and SIGTERM end PID 1, too. */
 void streams_guard(void);
 
-/* Writes all of it, and waits if another process has made the descriptor non-blocking. False and
- * errno on failure. */
+/* Writes all of it, and waits if another process has made the descriptor non-blocking. Returns
+ * false and sets errno on failure. */
 bool write_all(int fd, const void *bytes, size_t count);
 
-/* Ends this process after the last printf: with status 0, or 1 and a line if it did not succeed. */
+/* Ends this process after the last printf: with status 0, or 1 and a line if output was lost. */
 noreturn void streams_exit(void);
 
 double seconds_now(void); // on a monotonic clock; its zero is arbitrary
@@ -96,7 +96,7 @@ extern const ProgressBar progress_bar;
 
 #define CANNOT_PRINT "cannot write to standard output: %s; send it elsewhere" // format, a string
 
-/* CHECK(condition, format, ...) ends this process, saying why, unless the condition holds. */
+/* CHECK(condition, format, ...) ends this process with the message unless the condition holds. */
 #define CHECK(condition, ...) \
     do { \
         if (!(condition)) \

@@ -7,7 +7,7 @@
 
 #include "common/base/log.h"
 
-#define LARGE_BYTES (64u << 20) // from here on it pays to check that there is as much
+#define LARGE_BYTES (64u << 20) // smallest size for which a check pays
 
 bool mem_fits(size_t bytes, size_t *available)
 {
@@ -34,7 +34,7 @@ void *mem_alloc(size_t count, size_t size)
     CHECK(!__builtin_mul_overflow(count, size, &bytes) && bytes < PTRDIFF_MAX,
           "%zu elements of %zu bytes do not fit into memory", count, size);
 
-    bytes = bytes > 0 ? (bytes + 63) / 64 * 64 : 64; // aligned_alloc wants whole multiples
+    bytes = bytes > 0 ? (bytes + 63) / 64 * 64 : 64; // aligned_alloc requires multiples of 64
     size_t available = 0;
     CHECK(mem_fits(bytes, &available),
           "out of memory: %zu bytes wanted, this machine has %zu to give", bytes, available);

@@ -5,24 +5,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* count elements of size bytes each, aligned to 64 bytes. Dies if there is not enough memory or
- * the product overflows. Free it with free(). mem_calloc: all zero. */
+/* Allocates count elements of size bytes each, aligned to 64 bytes. Dies if there is not enough
+ * memory or the product overflows. Free it with free(). mem_calloc zeroes it. */
 void *mem_alloc(size_t count, size_t size);
 void *mem_calloc(size_t count, size_t size);
 
-/* Does the machine have this many bytes of memory, swap included, that no process uses? If not,
- * *available is how many it has, less a sixteenth of all. malloc does not tell: the kernel promises
- * more than it has, and kills the process that uses it. Below 64 MiB always true; not checked. */
+/* Returns whether the machine has this many bytes of unused memory, swap included. If not,
+ * *available is how many it has, less a sixteenth of all. malloc does not report it: the kernel
+ * promises more than it has, and kills the process that uses it. True below 64 MiB, unchecked. */
 bool mem_fits(size_t bytes, size_t *available);
 
 /* Where memory lies: in the host, or in a GPU whose work is queued on a stream. */
 typedef struct {
     bool on_gpu;
-    int index; // which GPU
+    int index; // the GPU's number
     void *stream; // cudaStream_t on which the GPU computes; NULL on the host
-    // Of a recorded training step (--cuda-graph), collectives included. NULL on the host.
+    // For a recorded training step (--cuda-graph), collectives included. NULL on the host.
     const bool *replaying; // true while it is repeated: starting a collective then queues nothing
-    void (*drop_graph)(const bool *replaying); // frees it, as must be before NCCL's communicator
+    void (*drop_graph)(const bool *replaying); // frees the graph, before NCCL's communicator
 } MemoryLocation;
 
 /* Parameters, gradients and optimizer states are flat arrays. A Tensor is the slice of one

@@ -107,7 +107,7 @@ static const char *to_string(const Option *option, const char *text, const char 
     return text;
 }
 
-/* `words` are "one|two|three". */
+/* Returns text if it is one of `words`, as in "one|two|three"; else a usage error. */
 static const char *to_choice(const char *words, const char *text, const char *origin)
 {
     const size_t length = strlen(text);

@@ -15,7 +15,7 @@ void rng_seed(Rng *rng, uint64_t seed)
     rng->next = N; // nothing generated yet
 }
 
-/* The recurrence: each word from its neighbour and the one 397 places on. */
+/* Applies the recurrence: each word follows from its neighbour and the one 397 places on. */
 static void rng_generate(Rng *rng)
 {
     uint32_t *state = rng->state;

@@ -12,19 +12,19 @@ typedef struct {
     int next; // index of the next word of state to hand out
 } Rng;
 
-/* As torch.manual_seed: only the low 32 bits of the seed are used. */
+/* Seeds as torch.manual_seed does: only the low 32 bits of the seed are used. */
 void rng_seed(Rng *rng, uint64_t seed);
 
 uint32_t rng_next(Rng *rng);
 
-/* A float in [0, 1) with 24 random bits, as torch.rand. */
+/* Returns a float in [0, 1) with 24 random bits, as torch.rand does. */
 float rng_uniform(Rng *rng);
 
-/* A float in [a, b), as tensor.uniform_(a, b): fmaf(u, b - a, a). */
+/* Returns a float in [a, b), as tensor.uniform_(a, b) does: fmaf(u, b - a, a). */
 float rng_uniform_between(Rng *rng, float a, float b);
 
-/* 0 .. n-1 in random order, as torch.randperm(n) for n below 2^32 / 20; above that PyTorch
- * uses another algorithm. */
+/* Writes 0 .. n-1 to order in random order, as torch.randperm(n) does for n below 2^32 / 20; above
+ * that PyTorch uses another algorithm. */
 void rng_permutation(Rng *rng, size_t *order, size_t n);
 
 #endif

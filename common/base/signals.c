@@ -8,9 +8,9 @@
 
 #include "common/base/log.h"
 
-#define STOPPED_SECONDS 1.0 // between two readings: longer than a busy machine lets a process wait
+#define STOPPED_SECONDS 1.0 // gap between two readings that a busy machine does not cause
 
-/* In glibc since 2.32, not in musl. (strsignal says "Terminated" in the user's language.) */
+/* In glibc since 2.32, not in musl. (strsignal returns "Terminated" in the user's language.) */
 const char *sigabbrev_np(int signal) __attribute__((weak));
 
 const char *signal_name(int signal)
@@ -36,7 +36,7 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 
 static _Atomic double looked_at, absent; // time of the latest reading; seconds in the gaps so far
 
-/* Reads the time under the mutex: if the process is stopped here, the next reading notices it. */
+/* Reads the time under the mutex, so that the next reading notices a stop of the process here. */
 double seconds_awake(void)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -44,7 +44,7 @@ double seconds_awake(void)
     const double now = seconds_now(), gap = now - looked_at;
     if (gap > STOPPED_SECONDS && looked_at > 0)
         absent = absent + gap - AWAKE_LOOK_SECONDS; // += needs libatomic
-    looked_at = now; // after absent, for the function below
+    looked_at = now; // set after absent, for the function below
     const double awake = now - absent;
     pthread_mutex_unlock(&mutex);
     return awake;

@@ -7,9 +7,9 @@
 #include "common/base/log.h"
 #include "common/base/options.h"
 
-/* Call it first. After --help or -h prints `usage`, after --version the version, and ends this
- * process with status 0. Usage error if there are more than `most` words, or if one of them looks
- * like an option. */
+/* Checks the words; call it first. After --help or -h prints `usage`, after --version the version,
+ * and ends this process with status 0. Usage error if there are more than `most` words, or if one
+ * of them looks like an option. */
 static inline void words_check(int argc, char **argv, int most, const char *usage)
 {
     streams_guard();

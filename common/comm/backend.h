@@ -31,117 +31,117 @@ typedef struct Collective {
     DType type;
     ReduceOp op;
     size_t count;
-    int root; // in pg; or the peer of send and recv
-    const void *in; // equal to out where the call works in place
+    int root; // rank in pg of the root, or of the peer for send and recv
+    const void *in; // equal to out if the call works in place
     void *out;
-    bool async; // the caller continues, and may not wait until much later
+    bool async; // the caller continues, and may call work_wait much later
 } Collective;
 
 typedef struct Backend {
     const char *name;
-    const char *remedy; // NULL; or it is not in this build, and this says what to do
-    // Compares pg->options, for ranks that find each other without a store. NULL: they use one
+    const char *remedy; // how to get this backend if the build lacks it; else NULL
+    // Compares pg->options, for ranks that find each other without a store. NULL if they use one.
     void (*compare)(const ProcessGroup *pg);
-    bool reads_gpu; // accepts GPU memory (else it goes through staging_ops)
+    bool reads_gpu; // accepts GPU memory (else data goes through staging_ops)
     void (*check)(int rank, int world_size); // usage error if impossible, before any wait; or NULL
-    // Returns the backend that these ranks can use with their devices: this one, or with --backend
-    // auto another. Ends the program if there is none. Collective over the store. NULL: this one.
+    // Returns the backend that these ranks can use with their devices: this one, or another with
+    // --backend auto. Dies if there is none. Collective over the store. NULL if always this one.
     const struct Backend *(*adapt)(const ProcessGroup *pg, const Args *args);
-    void *(*init)(ProcessGroup *pg); // returns the state that the others take. Collective
+    void *(*init)(ProcessGroup *pg); // returns the state that the functions below take. Collective
     long (*start)(void *state, const Collective *collective); // queues it, returns its op_id
-    void (*wait)(void *state, long ticket); // for the call with this op_id
-    void (*keep_alive)(void *state); // process_group_keep_alive. NULL: it cannot tell the others
+    void (*wait)(void *state, long ticket); // waits for the call with this op_id
+    void (*keep_alive)(void *state); // see process_group_keep_alive; NULL if not supported
     void (*destroy)(void *state, ProcessGroup *pg); // collective
-    void *(*stream)(void *state); // the cudaStream_t of all calls. NULL: the host executes them
+    void *(*stream)(void *state); // the cudaStream_t of all calls; NULL if the host executes them
 } Backend;
 
 extern const Backend backend_tcp;
 extern const Backend backend_mpi; // in builds without MPI: backend_mpi_absent.c
 extern const Backend backend_nccl; // in builds without NCCL: backend_nccl_absent.c
 
-/* Call it before this rank exits for a reason that `present` ranks find at the same time, each with
- * its own connection to the store: the process that serves the store exits last. */
+/* Makes the process that serves the store exit last. Call it before this rank exits for a reason
+ * that `present` ranks find at the same time, each with its own connection to the store. */
 void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
 
 #define STORE_KEY_BYTES 64
-/* The store key of a value that the group or a rank publishes. Writes it to key, returns that. */
+/* Writes the store key of a value that the group or a rank publishes to `key`, and returns that. */
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
                         char key[STORE_KEY_BYTES]);
 
-/* Has the rank with this line the same pg->options? If not, ranks_disagree names the first one that
- * differs, and dies. */
+/* Returns whether the rank with this line has the same pg->options. If not, ranks_disagree names
+ * the first one that differs, and dies. */
 bool options_agree(const ProcessGroup *pg, const char *line);
 _Noreturn void ranks_disagree(const ProcessGroup *pg, const char *line);
 
-/* The last part of forming a group: the connections. */
+/* Connects the ranks: the last part of forming a group. */
 void process_group_connect(ProcessGroup *pg, const Args *args);
 
 const char *collective_name(CollectiveKind kind); // "all_reduce"
-bool collective_is_point_to_point(CollectiveKind kind); // is it send or recv, for two ranks?
+bool collective_is_point_to_point(CollectiveKind kind); // whether it is send or recv
 
-/* The group of all ranks: pg itself, or the one it is a subgroup of; and a rank's number there, as
- * used in messages. */
+/* Return the group of all ranks (pg itself, or the one it is a subgroup of), and a rank's number
+ * there, as used in messages. */
 ProcessGroup *process_group_root(const ProcessGroup *pg);
 int process_group_global_rank(const ProcessGroup *pg, int rank);
 
 #define DESCRIPTION_BYTES 192
-/* "all_reduce #12 of 18432 float32 (sum)", for messages. Writes to text, returns it. */
+/* Writes "all_reduce #12 of 18432 float32 (sum)", for messages, to text, and returns text. */
 char *collective_describe(const Collective *collective, char text[DESCRIPTION_BYTES]);
 
 #define RANK_LIST_BYTES 256
-/* "ranks 0 to 2, 5 and 7": those with has[rank], cut off where the text is full. Returns text. */
+/* Lists the ranks with has[rank]: "ranks 0 to 2, 5 and 7", cut off if too long. Returns text. */
 char *rank_list(const bool *has, int world_size, char text[RANK_LIST_BYTES]);
 int rank_count(const bool *has, int world_size);
 
-/* ---- observers: they are told of the progress of every call ---- */
+/* ---- observers, which see the progress of every call ---- */
 
 typedef enum {
     // These names are those of PyTorch's Flight Recorder.
     COLLECTIVE_SCHEDULED, // called, not begun. Reported by the calling thread
-    COLLECTIVE_STARTED, // in progress. Reported by any thread, as the next two
+    COLLECTIVE_STARTED, // in progress. Any thread may report this and the next two
     COLLECTIVE_COMPLETED, // its data may be used
     COLLECTIVE_FAILED, // this rank gives up, and exits once all ranks know
     // Steps of the calling thread, independent of the states above.
     COLLECTIVE_QUEUED, // the backend has it
-    COLLECTIVE_AWAITED, // work_wait begins; only pg and op_id are set ...
-    COLLECTIVE_RETURNED, // ... and work_wait returns; the same
+    COLLECTIVE_AWAITED, // work_wait begins; only pg and op_id are set
+    COLLECTIVE_RETURNED, // work_wait returns; only pg and op_id are set
 } CollectiveState;
 
 typedef struct Observer {
     /* Called when a call has reached this state. collective->op_id identifies it; only its pointer
-     * pg is valid. Return quickly: the collective waits. */
+     * pg is valid. Must return quickly, because the collective waits. */
     void (*see)(void *context, const Collective *collective, CollectiveState state);
     void *context;
     struct Observer *next; // in the group's list
 } Observer;
 
-/* From now on the observer sees the calls on the group of all ranks and on all its subgroups. Call
- * it while none is in progress; the observer must not move until the group is destroyed. Local. */
+/* Registers an observer of the calls on the group of all ranks and on all its subgroups. Call it
+ * while none is in progress; the observer must not move until the group is destroyed. Local. */
 void process_group_observe(ProcessGroup *pg, Observer *observer);
 
-/* Notifies the observers. A backend reports STARTED, COMPLETED and FAILED as far as it can: nccl's
- * host does not see the first two. */
+/* Notifies the observers. A backend reports STARTED, COMPLETED and FAILED as far as it can, but
+ * nccl's host does not see the first two. */
 void collective_report(const Collective *collective, CollectiveState state);
 
-/* What an extra adds to the group of all ranks. NULL: nothing. */
+/* What an extra adds to the group of all ranks; each hook may be NULL. */
 typedef struct {
     void (*check)(const ProcessGroup *pg, const Args *args); // usage error if options do not suit
     /* Called when the group has been formed. Collective. */
     void (*formed)(ProcessGroup *pg, const Args *args);
     /* Called by process_group_destroy, while all ranks are still connected. Collective. */
     void (*leaving)(ProcessGroup *pg);
-    // tcp: this rank has waited for a while for that one.
+    // Called by tcp when this rank has waited for a while for that one.
     void (*waits_for)(const struct Mesh *mesh, int rank);
 } GroupHooks;
 
 // In builds without extras: watch_group_absent.c.
 extern const GroupHooks hierarchy_hooks, network_hooks, watch_hooks, register_hooks;
 
-/* What extras/hierarchical knows of the ranks' nodes, if there are several. */
+/* The nodes of the ranks, if there are several (extras/hierarchical). */
 typedef struct Nodes {
-    int *node_of; // by global rank, counted from 0 in the order of their first ranks
+    int *node_of; // each global rank's node, numbered in the order of the nodes' first ranks
     int num_nodes;
-    CommHook comm_hook; // for Reducers; its state is this struct; NULL: all_reduce is flat
+    CommHook comm_hook; // for Reducers, with this struct as state; NULL if all_reduce is flat
     /* Called when tcp has sent a message of a call. */
     void (*count_sent)(struct Nodes *nodes, const Collective *collective, int to, size_t bytes);
 } Nodes;
@@ -151,22 +151,22 @@ typedef struct Nodes {
  * before and the input is in host memory; waiting for it blocks the host until its result and those
  * of earlier calls are on the GPU. Data in host memory is not copied. Local. */
 typedef struct {
-    struct Staging *(*init)(const ProcessGroup *pg); // NULL: not in this build
-    long (*start)(struct Staging *staging, const Collective *collective); // as Backend's
+    struct Staging *(*init)(const ProcessGroup *pg); // NULL if not in this build
+    long (*start)(struct Staging *staging, const Collective *collective); // like Backend's start
     void (*wait)(struct Staging *staging, long ticket);
-    void (*free)(struct Staging *staging); // when all calls have been waited for
+    void (*free)(struct Staging *staging); // called after all calls have been waited for
 } StagingOps;
 
 extern const StagingOps staging_ops;
 
 /* ---- the arithmetic (reduce_ops.c) ---- */
 
-/* out[i] = a[i] op b[i]; a mean is a sum until reduce_finish. out may equal a or b, but not overlap
- * them otherwise. Sums of integers wrap around. */
+/* Sets out[i] = a[i] op b[i]; a mean is a sum until reduce_finish. out may equal a or b, but not
+ * overlap them otherwise. Sums of integers wrap around. */
 void reduce_elements(void *out, const void *a, const void *b, size_t count, DType type,
                      ReduceOp op);
 
-/* The last step of a reduction over n ranks: a mean is divided, integers are rounded to zero. */
+/* Finishes a reduction over n ranks: divides a mean by n, rounding integers towards zero. */
 void reduce_finish(void *data, size_t count, DType type, ReduceOp op, int n);
 
 #endif

@@ -16,7 +16,7 @@
 static const struct {
     const char *name;
     bool reduces;
-    const char *direction; // of the data, relative to the root or peer; NULL: no root
+    const char *direction; // where the data goes, relative to the root or peer; NULL if none
 } kinds[] = {
     [ALL_REDUCE] = { "all_reduce", true, NULL },
     [BROADCAST] = { "broadcast", false, "from" },
@@ -74,7 +74,7 @@ int rank_count(const bool *has, int world_size)
     return count;
 }
 
-/* Runs of three and more ranks are named by their ends. */
+/* Shortens runs of three and more ranks to their ends. */
 char *rank_list(const bool *has, int world_size, char text[RANK_LIST_BYTES])
 {
     int left = rank_count(has, world_size);
@@ -137,7 +137,7 @@ static void check(const ProcessGroup *pg, const Collective *collective)
 static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *out, size_t count,
                   DType type, ReduceOp op, int root, bool async)
 {
-    // An empty array may be NULL, but not from here on: even NULL + 0 is undefined.
+    // An empty array may be NULL, but not from here on, because even NULL + 0 is undefined.
     if (count == 0)
         in = out = pg;
     ProcessGroup *all = process_group_root(pg);

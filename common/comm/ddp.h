@@ -4,7 +4,7 @@
  * - Call reducer_init once, and make reducer_mark_ready the model's GradHook.
  * - After each backward pass call reducer_finalize; the gradients are then the mean over all ranks.
  * - To accumulate gradients of several passes, turn sync off for all but the last (DDP's no_sync).
- * - Of parameters that layers share, or that are frozen, tell reducer_set_uses.
+ * - For parameters that layers share, or that are frozen, call reducer_set_uses.
  * - To send buckets in another way than by all_reduce, register a communication hook.
  *
  * The Reducer of PyTorch's DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp; Li et
@@ -29,17 +29,17 @@ typedef struct {
 
 typedef struct {
     ProcessGroup *pg;
-    CommHook comm_hook; // NULL: buckets are sent by all_reduce_async
-    void *comm_state; // the hook's
+    CommHook comm_hook; // NULL if buckets are sent by all_reduce_async
+    void *comm_state; // passed to the hook
     float *grads;
     const Tensor *parameter;
     int num_parameters;
     Bucket *bucket; // bucket 0 is the end of the gradients
     int num_buckets;
     int next; // bucket to send next: in index order, the same on every rank
-    int *bucket_of; // by parameter; undefined for frozen ones
-    int *uses; // by parameter: see reducer_set_uses
-    int *marks; // by parameter, in this backward pass: complete when there are as many as uses
+    int *bucket_of; // bucket index of each parameter; undefined for frozen ones
+    int *uses; // uses of each parameter: see reducer_set_uses
+    int *marks; // marks of each parameter in this backward pass: complete when equal to uses
     double bucket_cap_mb;
     bool sync; // see reducer_set_sync
 } Reducer;
@@ -55,22 +55,22 @@ void reducer_init(Reducer *reducer, const Args *args, ProcessGroup *pg, float *g
  * while buckets are in flight. reducer_init registers process_group_set_nodes's hook, if any. */
 void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state);
 
-/* Says how many layers add to the gradient of each parameter in a backward pass; 1 until then. Tied
+/* Sets how many layers add to the gradient of each parameter in a backward pass (default 1). Tied
  * parameters, which several layers share, have more: they are ready at the last mark. Frozen ones
- * have 0 (requires_grad = False): they are in no bucket, and nobody marks them. PyTorch finds both
- * in its graph. Call it before the first backward pass, with the same numbers on every rank. */
+ * have 0 (requires_grad = False): they are in no bucket and are never marked. PyTorch finds both in
+ * its graph. Call it before the first backward pass, with the same numbers on every rank. */
 void reducer_set_uses(Reducer *reducer, const int *uses);
 
-/* One use of parameter i has added its gradient: the model's GradHook; its context is the Reducer.
+/* Counts a use of parameter i that has added its gradient: the model's GradHook on a Reducer.
  * Starts the all-reduce of each bucket that is complete and next in order. Collective. */
 void reducer_mark_ready(void *reducer, int i);
 
-/* After the backward pass: waits until all gradients are the mean over the ranks. Dies if a
+/* Waits, after the backward pass, until all gradients are the mean over the ranks. Dies if a
  * parameter got no gradient (beyond/unused allows that). Collective. */
 void reducer_finalize(Reducer *reducer);
 
-/* While sync is off (DDP's no_sync), gradients stay on their rank and add up; the next backward
- * pass with sync on sends the sum. */
+/* Turns sync on or off. While it is off (DDP's no_sync), gradients stay on their rank and add up;
+ * the next backward pass with sync on sends the sum. */
 void reducer_set_sync(Reducer *reducer, bool sync);
 
 void reducer_free(Reducer *reducer);

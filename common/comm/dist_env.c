@@ -1,6 +1,6 @@
 /*
- * The numbers come from the launcher's variables (host.c). What no variable says is derived: how
- * many ranks this node has, which node it is, and where rank 0 is.
+ * The numbers come from the launcher's variables (host.c). What no variable contains is derived:
+ * how many ranks this node has, which node it is, and where rank 0 is.
  */
 #include "common/comm/dist_env.h"
 
@@ -29,7 +29,7 @@ static const Launcher *require_launcher(void)
         host_env_is_set("RANK") ? "WORLD_SIZE" : "RANK");
 }
 
-/* Slurm counts the tasks of each node in turn: "2(x3),1" are three nodes of 2, then one of 1. */
+/* Reads Slurm's counts of tasks, node by node: "2(x3),1" are three nodes of 2, then one of 1. */
 static int tasks_of_node(const char *name, int node)
 {
     const char *counts = env_text(name), *text = counts;
@@ -46,7 +46,7 @@ static int tasks_of_node(const char *name, int node)
     die("%s is \"%s\", which says nothing of node %d", name, counts, node);
 }
 
-/* 0 if not set. */
+/* Returns 0 if not set. */
 static int find_local_world_size(const DistEnv *env)
 {
     const char *name = env->launcher->local_world_size;
@@ -81,7 +81,7 @@ void dist_env_init(DistEnv *env)
     const Launcher *launcher = env->launcher;
     if (comfort.check_launchers != NULL)
         comfort.check_launchers();
-    // No launcher of these ranks serves a store. (Where srun is only pretended, one does.)
+    // No launcher of these ranks serves a store. (Where srun is only simulated, one does.)
     if (launcher != &launchers[0] && (launcher->is_mpi || host_env_is_set("SLURM_JOB_ID")))
         unsetenv("TORCHELASTIC_USE_AGENT_STORE");
     env->rank = env_number(launcher->rank);
@@ -90,8 +90,8 @@ void dist_env_init(DistEnv *env)
     CHECK(env->rank < env->world_size, "%s is %d, but %s is %d: ranks are counted from 0",
           launcher->rank, env->rank, launcher->world_size, env->world_size);
 
-    // Slurm's name for a node comes first: several of its nodes may be one machine. Without node
-    // numbers, a checksum of the name serves, the same on all ranks of the node.
+    // Slurm's name for a node comes first, since several of its nodes may be one machine. Without
+    // node numbers, a checksum of the name is used, the same on all ranks of the node.
     if (host_env_is_set("SLURMD_NODENAME"))
         snprintf(env->host, sizeof env->host, "%s", getenv("SLURMD_NODENAME"));
     else

@@ -8,29 +8,29 @@
 typedef struct {
     int rank, world_size; // in the whole job
     int local_rank, local_world_size; // on this node
-    int node; // the same for all ranks of a node, and almost surely different on others
-    const char *master_addr; // rank 0's node; NULL if not set: only mpi needs none
+    int node; // number that all ranks of a node share, almost surely unique to the node
+    const char *master_addr; // rank 0's node; NULL if not set, which only mpi allows
     int master_port; // 0 if not set
 
     const Launcher *launcher; // the launcher that set the variables
     char host[64]; // name of this machine
 } DistEnv;
 
-/* From the variables of launcher_find's launcher. MASTER_ADDR and MASTER_PORT are read under any
- * launcher; if all ranks share a node they default to 127.0.0.1 and torchrun's default port.
+/* Fills env from the variables of launcher_find's launcher. MASTER_ADDR and MASTER_PORT are read
+ * under any launcher; if all ranks share a node they default to 127.0.0.1 and torchrun's default
+ * port.
  *
  * Exports torchrun's names for later code: LOCAL_RANK and LOCAL_WORLD_SIZE; and OMP_NUM_THREADS,
- * unless set, if Slurm says how many cores a task has.
+ * unless set, if Slurm sets how many cores a task has.
  *
  * Local. Dies with one line if there is no launcher, or the numbers contradict each other. */
 void dist_env_init(DistEnv *env);
 
-/* Prints one line to standard error: which rank this is, where it runs, and whose variables say so.
- * `device` is the device's name, place its index. Local. */
+/* Prints one line to standard error: which rank this is, where it runs, and which variables define
+ * that. `device` is the device's name, place its index. Local. */
 void dist_env_log(const DistEnv *env, const char *device, MemoryLocation place);
 
-/* The cores this process may run on, as the kernel writes them: "0-3,8". Writes to text, returns
- * it. */
+/* Writes the cores this process may run on to text, as the kernel does: "0-3,8". Returns text. */
 #define DIST_ENV_CORES_BYTES 128
 char *dist_env_cores(char text[DIST_ENV_CORES_BYTES]);
 

@@ -1,6 +1,6 @@
 /*
  * Variables come from outside: a missing one, or one that is not a number, ends the program with a
- * line that says how to start it. Only without any launcher does a single rank train alone.
+ * line that explains how to start it. Only without any launcher does a single rank train alone.
  */
 #include "common/comm/env.h"
 
@@ -20,7 +20,7 @@ static const char *const five[] = { "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_
                                     "MASTER_PORT" };
 enum { FIVE = 5 };
 
-/* False if mpirun or srun has started several ranks: each would train by itself. */
+/* Returns false if mpirun or srun has started several ranks, since each would train by itself. */
 static bool is_alone(void)
 {
     for (int i = 0; i < FIVE; i++)
@@ -30,7 +30,7 @@ static bool is_alone(void)
     return launcher == NULL || host_env_count(launcher->world_size) == 1;
 }
 
-/* The five for a group of one rank. */
+/* Returns variable i of the five for a group of one rank. */
 static const char *value_alone(int i)
 {
     static char port[16];

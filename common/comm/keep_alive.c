@@ -1,4 +1,4 @@
-/* For a program that writes snapshots: a rank that waits for its disk is late, but not gone. */
+/* For a program that writes snapshots: while a rank waits for its disk, it is late, not gone. */
 #include "common/comm/backend.h"
 
 void process_group_keep_alive(ProcessGroup *pg)

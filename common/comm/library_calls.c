@@ -1,6 +1,6 @@
 /*
- * The watchdog is a thread that waits to be stopped, and ends the process if it is not: the thread
- * that should stop it is inside a call that does not return.
+ * The watchdog is a thread that waits to be stopped, and ends the process if it is not, because the
+ * thread that should stop it is inside a call that does not return.
  */
 #include "common/comm/library_calls.h"
 
@@ -68,7 +68,7 @@ static bool same_call(const Collective *a, const Collective *b)
 
 void collectives_compare(const ProcessGroup *pg, Collective *all)
 {
-    all[0].pg = pg; // theirs is a pointer in their memory
+    all[0].pg = pg; // the other ranks' pg points to their memory
     for (int rank = 1; rank < pg->world_size; rank++) {
         all[rank].pg = pg;
         char first[DESCRIPTION_BYTES], other[DESCRIPTION_BYTES];

@@ -11,20 +11,20 @@
 
 typedef struct {
     pthread_t thread;
-    int stop_fd; // readable: stop
+    int stop_fd; // eventfd, readable once the thread must stop
     double seconds;
     const char *call, *remedy;
 } Watchdog;
 
-/* Unless watchdog_stop is called in so many seconds, ends this process with the line "CALL did not
- * end within N s: REMEDY". The watchdog and both texts must stay valid until then. Local. */
+/* Ends this process with the line "CALL did not end within N s: REMEDY" unless watchdog_stop is
+ * called within `seconds`. The watchdog and both texts must stay valid until then. Local. */
 void watchdog_start(Watchdog *watchdog, double seconds, const char *call, const char *remedy);
 void watchdog_stop(Watchdog *watchdog);
 
-/* Bytes this rank's call reads at `in` and writes at `out`. */
+/* Returns the bytes that this rank's call reads at `in` and writes at `out`. */
 void collective_extents(const Collective *collective, size_t *in_bytes, size_t *out_bytes);
 
-/* For --check-collectives, given the exchanged calls of all ranks of pg: dies unless they match. */
+/* Dies unless the exchanged calls of all ranks of pg match, for --check-collectives. */
 void collectives_compare(const ProcessGroup *pg, Collective *all);
 
 #endif

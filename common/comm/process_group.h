@@ -35,43 +35,43 @@ typedef struct ProcessGroup {
     int rank, world_size;
 
     // Set by init, and inherited by subgroups.
-    Store *store; // NULL: there is none
+    Store *store; // NULL if there is none
     int64_t number; // index of this group in the job: part of its keys in the store
     MemoryLocation place; // where the data of collectives is
     double timeout; // seconds
-    bool check_collectives; // compare fingerprints on backends that do not always do so
+    bool check_collectives; // whether to compare fingerprints on backends that do not always do so
     const struct Backend *backend; // tcp, mpi or nccl (backend.h)
 
-    // Its own.
-    void *state; // of the backend
+    // Not inherited by subgroups, except for `state`.
+    void *state; // the backend's state
     uint64_t sequence; // collectives started so far
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
     char options[OPTIONS_BYTES]; // "rank 0 has " those that all ranks must share
-    bool survives, revoked; // a call that fails revokes it (step 05's reconfigure.h); one has
-    int missing; // for this rank it waited in vain; -1: it failed for another reason
-    // Replaces tcp's algorithms for all_reduce and barrier (step 05's reduce_order.h); NULL: none.
+    bool survives, revoked; // may be revoked by a failed call (step 05's reconfigure.h); has been
+    int missing; // rank for which the failed call waited (-1 if it failed for another reason)
+    // Replaces tcp's algorithms for all_reduce and barrier (step 05's reduce_order.h), unless NULL.
     void (*tcp_all_reduce)(struct Mesh *mesh, const struct Collective *collective);
 
-    // Of a subgroup (extras/hierarchical).
-    struct ProcessGroup *parent; // whose subgroup it is; NULL: it is the group of all ranks
-    int *members; // their global ranks, by rank in this group; NULL: the same
+    // Fields of a subgroup (extras/hierarchical).
+    struct ProcessGroup *parent; // the group whose subgroup it is; NULL for the group of all ranks
+    int *members; // global rank of each rank in this group; NULL if they are equal
     char name[GROUP_NAME_BYTES]; // for messages; "" for the group of all ranks
 
-    // Of the group of all ranks.
-    bool owns_store; // init opened it, destroy closes it
-    struct Nodes *nodes; // which ranks share a node (backend.h); NULL: all, or it is not known
-    struct Staging *staging; // copies GPU memory through the host (backend.h); NULL: not needed
+    // Fields of the group of all ranks.
+    bool owns_store; // init opened the store, and destroy closes it
+    struct Nodes *nodes; // which ranks share a node (backend.h); NULL if all do, or if unknown
+    struct Staging *staging; // copies GPU memory through the host (backend.h); NULL if not needed
     struct { // this rank's calls, those on subgroups included
-        struct Observer *observers; // see them all (backend.h); NULL: none
+        struct Observer *observers; // list of observers of these calls (backend.h); NULL if empty
         uint64_t count;
-        const char *error_suffix; // ends the message of one that fails: "; see ...", or ""
+        const char *error_suffix; // end of a failed call's message: "; see ...", or ""
     } calls;
 } ProcessGroup;
 
 /* A collective that has been started and not yet waited for. A value, nothing to free. */
 typedef struct {
     ProcessGroup *pg;
-    long ticket; // the backend's
+    long ticket; // what the backend's start returned
 } Work;
 
 /* Starts to replace gradients by their mean over all ranks (ddp.h). */
@@ -79,24 +79,24 @@ typedef Work (*CommHook)(void *state, float *grads, size_t numel);
 
 /* Forms the group, as torch.distributed.init_process_group does: rank 0 serves a store at
  * master_addr:master_port, unless a launcher's agent does, through which all ranks find each other.
- * A rank that does not come is named, and so is one that comes with other options. With mpi the
- * ranks find each other through MPI, which names none; there is no store, and address and port are
- * not used (NULL and 0 will do). If ranks share a GPU, nccl is a usage error, and auto takes tcp.
- * Data of later calls is in `place`, or in host memory, which with a GPU costs a copy and makes
- * starting a call wait. */
+ * Names a rank that does not come, or that comes with other options, and dies. With mpi the ranks
+ * find each other through MPI, which names none; there is no store, and address and port are not
+ * used (NULL and 0 will do). If ranks share a GPU, nccl is a usage error, and auto takes tcp. Data
+ * of later calls is in `place`, or in host memory, which with a GPU costs a copy and makes starting
+ * a call wait. */
 void process_group_init(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, MemoryLocation place);
 
-/* The same over an open store, which the caller keeps. */
+/* Forms the group over an open store, which the caller keeps. */
 void process_group_init_store(ProcessGroup *pg, const Args *args, Store *store, int rank,
                               int world_size, MemoryLocation place);
 
-/* process_group_init without the wait for other ranks: see step 05's reconfigure.h. */
+/* Begins process_group_init, without waiting for other ranks: see step 05's reconfigure.h. */
 void process_group_open(ProcessGroup *pg, const Args *args, const char *master_addr,
                         int master_port, int rank, int world_size, MemoryLocation place);
 
-/* Tells which ranks share a node: those that pass the same number. With --all-reduce hierarchical,
- * a Reducer made later averages long buckets in stages, inside the nodes and between them
+/* Sets which ranks share a node: those that pass the same number. With --all-reduce hierarchical, a
+ * Reducer made later averages long buckets in stages, inside the nodes and between them
  * (extras/hierarchical), unless there is only one node, or one rank on each, which rank 0 logs.
  * Call it once, with the args that formed the group. */
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node);
@@ -138,7 +138,7 @@ void barrier(ProcessGroup *pg);
 void pg_send(ProcessGroup *pg, const void *data, size_t count, DType type, int to);
 void pg_recv(ProcessGroup *pg, void *data, size_t count, DType type, int from);
 
-/* The same, only started: the data must not be touched until work_wait.
+/* Start a collective: the data must not be touched until work_wait returns.
  *
  * With nccl these may be called while the GPU's stream is captured into a graph: on GPU memory, for
  * calls made before (NCCL connects ranks at the first), each waited for before the capture ends.
@@ -158,8 +158,8 @@ void work_wait(Work work);
 /* All-reduces one number per rank, in host memory whatever the group's place. */
 double all_reduce_scalar(ProcessGroup *pg, double value, ReduceOp op);
 
-/* check_divergence for ranks that average their gradients: all of them have diverged, or none has.
- * Rank 0 names those whose own loss was the first that was not finite. */
+/* Applies check_divergence to ranks that average their gradients: all of them have diverged, or
+ * none has. Rank 0 names those whose own loss was the first that was not finite. */
 void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine);
 
 #endif

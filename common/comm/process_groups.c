@@ -21,17 +21,17 @@
 // How long rank 0 waits for the last rank to leave, and the others for its store to close.
 #define FAREWELL_SECONDS 5.0
 
-// What rank 0 says in place of its options.
+// What rank 0 publishes in place of its options.
 #define TOO_FEW_DESCRIPTORS "rank 0 gives up: it may open too few files and connections (ulimit -n)"
 
 static const Backend *const backends[] = { &backend_tcp, &backend_mpi, &backend_nccl };
 
-// In this order a group is formed; in the other it is left.
+// They run in this order when a group is formed, and in reverse order when it is left.
 static const GroupHooks *const hooks[] = { &hierarchy_hooks, &network_hooks, &watch_hooks,
                                            &register_hooks };
 enum { NUM_HOOKS = sizeof hooks / sizeof hooks[0] };
 
-/* The backend of this name. Usage error, the same on all ranks, if it cannot be used. */
+/* Returns the backend of this name. Usage error, the same on all ranks, if it cannot be used. */
 static const Backend *backend_choose(const char *name, bool on_gpu, int rank, int world_size)
 {
     if (strcmp(name, "auto") == 0)
@@ -92,7 +92,7 @@ static void describe_options(ProcessGroup *pg, const Args *args)
             hooks[i]->check(pg, args);
 }
 
-/* Lists the ranks that have not come. Returns how many these are. */
+/* Lists the ranks that have not come. Returns their number. */
 static int list_missing(const ProcessGroup *pg, char list[RANK_LIST_BYTES])
 {
     char key[STORE_KEY_BYTES];
@@ -105,7 +105,7 @@ static int list_missing(const ProcessGroup *pg, char list[RANK_LIST_BYTES])
     return count;
 }
 
-/* Waits until the key is there, for the other ranks. Rank 0, or 1 if it is missing, logs which. */
+/* Waits until the other ranks have set the key. Rank 0, or 1 if it is missing, logs them. */
 static void await_others(const ProcessGroup *pg, const char *key)
 {
     char list[RANK_LIST_BYTES], line_0[STORE_KEY_BYTES];
@@ -123,7 +123,7 @@ static void await_others(const ProcessGroup *pg, const char *key)
     die("%s of %d did not come within %g s", list, pg->world_size, pg->timeout);
 }
 
-/* Behind "rank 3 has ". */
+/* Returns what follows "rank 3 has ". */
 static const char *options_of(const char *line)
 {
     const char *options = strstr(line, " has ");
@@ -182,8 +182,8 @@ static void agree(const ProcessGroup *pg)
     ranks_disagree(pg, theirs);
 }
 
-/* Dies if another process has this rank already: then some rank does not exist, and both would wait
- * for it. */
+/* Dies if another process has this rank already, because then some rank does not exist, and both
+ * would wait for it. */
 static void claim_rank(const ProcessGroup *pg)
 {
     char key[STORE_KEY_BYTES], host[64] = "", ours[96], theirs[96] = "";
@@ -195,8 +195,7 @@ static void claim_rank(const ProcessGroup *pg)
           "%s is rank %d already: every rank needs a number of its own (RANK)", theirs, pg->rank);
 }
 
-/* Sets everything that does not depend on the other ranks. Ends the program if that is impossible.
- */
+/* Sets everything that does not depend on the other ranks. Dies if that is impossible. */
 static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_size,
                       MemoryLocation place)
 {
@@ -214,7 +213,7 @@ static void group_set(ProcessGroup *pg, const Args *args, int rank, int world_si
     if (args_shards(args) > 0 && pg->backend != &backend_tcp)
         usage_error("--reduce-order fixed is for --backend tcp: %s adds up in an order of its own",
                     pg->backend->name);
-    describe_options(pg, args); // before any wait: options that do not suit end every rank
+    describe_options(pg, args); // before any wait, so that options that do not suit end every rank
 }
 
 void process_group_connect(ProcessGroup *pg, const Args *args)
@@ -285,8 +284,8 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 
 /* ---- the end ---- */
 
-/* Rank 0 closes the store, the others wait until it has: a group formed next at the same address
- * must not find this one's. */
+/* Closes the store on rank 0. The others wait for that, because a group formed next at the same
+ * address must not find this one's. */
 static void close_store(ProcessGroup *pg)
 {
     if (pg->rank > 0 && !pg->store->is_agents)
@@ -326,6 +325,6 @@ void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine)
     mine.loss = isfinite(first) ? (uint32_t)first : 0;
     if (!divergence_report(args, mine, where, pg->rank == 0))
         return;
-    process_group_destroy(pg); // no rank mistakes another's exit for a failure
+    process_group_destroy(pg); // so that no rank mistakes another's exit for a failure
     _exit(EXIT_FAILURE);
 }

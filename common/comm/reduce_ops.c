@@ -22,7 +22,7 @@ static inline uint16_t to_bf16(float value)
         float value;
         uint32_t bits;
     } wide = { .value = value };
-    // A NaN stays one: made from bf16 numbers, its lower half is 0 and cannot carry.
+    // A NaN stays one, because its lower half, made from bf16 numbers, is 0 and cannot carry.
     return (uint16_t)((wide.bits + 0x7fff + (wide.bits >> 16 & 1)) >> 16);
 }
 

@@ -11,7 +11,7 @@ typedef struct {
     const Dataset *dataset;
     const size_t *index; // [size]: rows of the data set
     int size; // the last batch of an epoch may be short
-    size_t number; // counted from 0 in the epoch
+    size_t number; // its number in the epoch, from 0
     int first_row, row_stride; // row i is row first_row + i * row_stride of the global batch
 } Batch;
 
@@ -25,8 +25,8 @@ typedef struct {
 
 /* Pads the sampler if the data set's batches are cut into shards. */
 void dataloader_init(DataLoader *loader, const Dataset *dataset, Sampler *sampler, int batch_size);
-size_t dataloader_num_batches(const DataLoader *loader); // of a whole epoch
-const Batch *dataloader_next(DataLoader *loader); // NULL once, at the end of the epoch
+size_t dataloader_num_batches(const DataLoader *loader); // batches of a whole epoch
+const Batch *dataloader_next(DataLoader *loader); // returns NULL once, at the end of the epoch
 void dataloader_free(DataLoader *loader);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { IMAGE_SIDE = 28, NUM_DIGITS = 10 };
 
-/* As PyTorch's series draws them: row by row, torch.rand(20), then torch.rand(1). */
+/* Draws rows as PyTorch's series does: row by row, torch.rand(20), then torch.rand(1). */
 static void random_load(Dataset *dataset, size_t rows, Rng *rng)
 {
     dataset->size = rows;

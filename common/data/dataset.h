@@ -23,12 +23,12 @@ typedef struct {
     uint8_t *bytes;
     float *floats;
 
-    int32_t *labels; // [size], where there are classes
-    float *targets; // [size][1], where there are none
-    float mean, std; // of pixels scaled to [0, 1]: MNIST's, also for digits; 0 and 1: none
+    int32_t *labels; // [size], if there are classes
+    float *targets; // [size][1], if there are no classes
+    float mean, std; // those of pixels scaled to [0, 1], MNIST's also for digits; 0 and 1: none
     float normalised[256]; // byte -> normalised float
 
-    int shards; // per global batch (args_shards); 0: batches are not cut
+    int shards; // shards of a global batch (args_shards); 0: batches are not cut
 } Dataset;
 
 /* Loads one half of the data set in args. Local; dies with one line on files that are missing,
@@ -41,17 +41,17 @@ void dataset_free(Dataset *dataset);
 /* Renormalises images by the mean and std that a model was trained with. */
 void dataset_normalise(Dataset *dataset, float mean, float std);
 
-/* No batch of the data set in args can have more rows than this, whatever --batch-size says;
+/* Returns the most rows that a batch of the data set in args can have, whatever --batch-size is;
  * INT_MAX if that depends on files, which are not open yet. */
 int dataset_max_rows(const Args *args);
 
 /* ---- where data sets are read from: for this room and for tools ---- */
 
-enum { DIGITS_ROWS = 1797 }; // of both halves
+enum { DIGITS_ROWS = 1797 }; // rows of both halves
 
-/* Real handwritten digits, embedded in the program; see data/README.md. Allocates images ([28][28]
- * each, from 0 to 1, made to look like MNIST) and labels of one half: row i of the file is a test
- * sample when i % 5 == 0, else a training sample. Returns how many. */
+/* Reads real handwritten digits, embedded in the program (data/README.md). Allocates images
+ * ([28][28] each, from 0 to 1, made to look like MNIST) and labels of one half: row i of the file
+ * is a test sample when i % 5 == 0, else a training sample. Returns how many. */
 size_t digits_read(bool test, float **images, int32_t **labels);
 
 /* Images and labels to train on, images and labels to test. */

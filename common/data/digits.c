@@ -24,7 +24,7 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const uint8_t digits_csv_gz[], digits_csv_gz_end[];
 
-/* The text of the file, zero-terminated. */
+/* Returns the text of the file, zero-terminated. */
 static char *digits_inflate(void)
 {
     char *text = mem_calloc(MAX_CSV_BYTES + 1, 1);
@@ -53,7 +53,7 @@ static int digits_number(const char **text, int max, char separator)
 
 /* In each direction, pixel i of the large image lies between two of the small one. Pixels are
  * squares and their centres lie half a pixel in; beyond the outermost centres the edge is repeated.
- * Returns the lower of the two; *weight is that of the upper, the lower has the rest. */
+ * Returns the lower of the two; *weight is the weight of the upper, the lower has the rest. */
 static int between(int i, float *weight)
 {
     const float centre = ((float)i + 0.5f) * SMALL / INNER - 0.5f;
@@ -62,7 +62,7 @@ static int between(int i, float *weight)
     return (int)position;
 }
 
-/* Between two pixels side by side. */
+/* Interpolates between two pixels side by side. */
 static float interpolate(const float *pixels, int low, float weight)
 {
     const int high = low + 1 < SMALL ? low + 1 : low;

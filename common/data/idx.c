@@ -14,22 +14,22 @@
 #include "common/base/memory.h"
 
 #define IDX_MAGIC 0x0800 // bytes; the number of dimensions is added
-#define MAX_RATIO 1032 // of compression: deflate's upper limit
+#define MAX_RATIO 1032 // largest compression ratio of deflate
 #define ELSEWHERE "run data/get_mnist.sh, or name another folder with --data-dir"
-#define REMEDY "move it away and " ELSEWHERE // it may be good, and of another set
+#define REMEDY "move it away and " ELSEWHERE // it may be good, but belong to another set
 
 enum { PROBLEM_BYTES = PATH_MAX + 64 };
 
 const char *const mnist_files[MNIST_FILES] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                                "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
 
-/* Is it a file with something in it? If not, though something is there, writes to problem what. */
+/* Returns whether it is a file that is not empty. Writes to problem what is there instead. */
 static bool is_usable(const char *path, char problem[PROBLEM_BYTES])
 {
     struct stat status;
     const bool is_there = stat(path, &status) == 0 && access(path, R_OK) == 0;
     if (is_there && S_ISREG(status.st_mode) && status.st_size > 0)
-        return true; // no pipe: opening one would block until somebody writes to it
+        return true; // not a pipe: opening one would block until it has a writer
     if ((is_there || errno != ENOENT) && problem[0] == '\0')
         snprintf(problem, PROBLEM_BYTES, "%s%s%s", path, is_there ? " is " : ": ",
                  !is_there                 ? strerror(errno)
@@ -61,7 +61,7 @@ void idx_find(const char *dir, const char *name, char path[PATH_MAX])
 {
     static const char *const places[] = { "", "/raw", "/MNIST/raw" }; // torchvision's, too
     char folder[PATH_MAX], problem[PROBLEM_BYTES] = "", unused[PROBLEM_BYTES] = "";
-    bool is_the_place = false; // all files must come from one
+    bool is_the_place = false; // all files must come from one folder
     for (int i = 0; i < 3 && !is_the_place; i++) {
         CHECK(snprintf(folder, PATH_MAX, "%s%s", dir, places[i]) < PATH_MAX,
               "the path is too long: %s", dir);

@@ -23,8 +23,8 @@ typedef struct {
     uint64_t seed;
 } Sampler;
 
-/* For training: every rank gets the same number of rows. The order is padded by repeating its
- * start, or with drop_last the remainder is left out. Local. */
+/* Initialises for training: every rank gets the same number of rows. The order is padded by
+ * repeating its start, or with drop_last the remainder is left out. Local. */
 void distributed_sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size,
                               bool shuffle, bool drop_last, uint64_t seed);
 
@@ -32,7 +32,7 @@ void distributed_sampler_init(Sampler *sampler, size_t dataset_size, int rank, i
  * the rows of all ranks together do not depend on their number. Call it before the first row. */
 void sampler_pad(Sampler *sampler, int multiple);
 
-/* For evaluation: in order, and each row exactly once, so some ranks may get one fewer. Local. */
+/* Initialises for evaluation: each row once, in order, so some ranks may get one fewer. Local. */
 void sequential_sampler_init(Sampler *sampler, size_t dataset_size, int rank, int world_size);
 
 /* Starts an epoch: shuffles from seed + epoch. Without it every epoch has the order of epoch 0. If

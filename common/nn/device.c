@@ -7,7 +7,7 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 
-enum { MAX_THREADS = 1024 }; // as --threads has it
+enum { MAX_THREADS = 1024 }; // the limit of --threads
 
 int device_local_ranks(const Args *args)
 {
@@ -27,7 +27,7 @@ static int num_threads(const Args *args)
     return share > 0 ? share : 1;
 }
 
-/* "auto" is cuda if every rank has a GPU of its own, or sees exactly one. */
+/* Returns true for cuda; "auto" is cuda if every rank has a GPU of its own, or sees exactly one. */
 static bool wants_cuda(const Args *args)
 {
     if (strcmp(args->device, "auto") != 0)

@@ -61,10 +61,10 @@ typedef enum { LR_CONSTANT, LR_STEP, LR_COSINE } LrScheduleKind;
 typedef struct {
     LrScheduleKind kind;
     uint64_t warmup_steps;
-    uint64_t steps_per_epoch, total_steps; // of all --epochs, whatever --max-steps
+    uint64_t steps_per_epoch, total_steps; // for all --epochs, whatever --max-steps is
 } LrSchedule;
 
-/* The factor of --lr in a step; steps are counted from 1. */
+/* Returns the factor of --lr in a step; steps are counted from 1. */
 KERNEL_INLINE double lr_factor(const LrSchedule *schedule, uint64_t step)
 {
     const uint64_t taken = step - 1, warmup = schedule->warmup_steps;
@@ -80,12 +80,12 @@ KERNEL_INLINE double lr_factor(const LrSchedule *schedule, uint64_t step)
     return 1;
 }
 
-/* What an optimizer needs to know of its step. */
+/* What an optimizer needs to know about its step. */
 typedef struct {
     uint64_t number; // counted from 1
     const float *loss; // device memory
-    Divergence *divergence; // device memory, set by the pass over the weights; NULL: not recorded
-    LrSchedule schedule; // of lr; all 0: constant
+    Divergence *divergence; // device memory, set by the pass over the weights; NULL if not recorded
+    LrSchedule schedule; // for lr; all 0: constant
 } OptimStep;
 
 /* An optimizer over flat arrays, by PyTorch's formulas. */
@@ -96,9 +96,9 @@ typedef struct {
     float *state[2]; // momentum_buffer or NULL; exp_avg, exp_avg_sq; or square_avg, acc_delta
 } OptimRule;
 
-/* Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 128 random
- * bits that depend on counter and key, and on nothing else, so any rank and any thread can compute
- * the n-th number without those before it. Inline, so that a loop over counters vectorises. */
+/* Computes Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 128
+ * random bits that depend on counter and key only, so any rank and any thread can compute the n-th
+ * number without those before it. Inline, so that a loop over counters vectorises. */
 KERNEL_INLINE void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t random[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
@@ -140,14 +140,14 @@ typedef struct Device {
     int local_rank; // as given to device_init
     MemoryLocation place; // where its memory is
     int threads; // compute threads of the CPU
-    int shards; // of the current batch: gradients of row i are summed in part i % shards, then
+    int shards; // the current batch's: gradients of row i are summed in part i % shards, then
                 // the parts as a tree (args_shards); 0: in any order. The model sets it.
     Amp amp;
     bool tf32; // products of float32 on tensor cores
     bool replaying; // see begin_step
-    LossScale *loss_scale; // device memory; NULL: gradients are not scaled
+    LossScale *loss_scale; // device memory; NULL if gradients are not scaled
     const struct DeviceOps *ops; // the kernels: plain.c, extras/fast_cpu or cuda
-    void *state; // the device's own
+    void *state; // the device's own data
 } Device;
 
 typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
@@ -158,10 +158,10 @@ typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
 void device_init(Device *device, const Args *args, int local_rank);
 void device_free(Device *device);
 
-/* Ranks that share this machine, as far as this process can know. */
+/* Returns how many ranks share this machine, as far as this process can know. */
 int device_local_ranks(const Args *args);
 
-/* How many ranks suit this machine: its GPUs, else 2. Touches none: the caller may still fork. */
+/* Returns how many ranks suit this machine: its GPUs, else 2. Opens none: the caller may fork. */
 int device_count(const Args *args);
 
 /* Selects a dropout mask, which depends on these and a unit's index, not on ranks or threads. Unit
@@ -171,30 +171,30 @@ int device_count(const Args *args);
 typedef struct {
     uint64_t seed, step; // only the low 32 bits of step are used
     int layer;
-    int first_row, row_stride; // of the batch's rows in the group's batch
+    int first_row, row_stride; // place of the batch's rows in the group's batch
     float p; // share of units dropped, n / 256; the others are multiplied by 1 / (1 - p)
 } DropoutKey;
 
-/* The loss scale as text, for a checkpoint: "65536 7 2" is the scale, the good steps since it
- * changed, and the steps skipped. False: the device has none. */
+/* Writes the loss scale as text, for a checkpoint: "65536 7 2" is the scale, the good steps since
+ * it changed, and the steps skipped. Returns false if the device has none. */
 enum { LOSS_SCALE_TEXT_BYTES = 64 };
 bool loss_scale_save(Device *device, char text[LOSS_SCALE_TEXT_BYTES]);
 
-/* Without `import` only checks the text, which comes from outside. False: it cannot come from a run
- * of `step` steps. True without doing anything on a device without a loss scale. */
+/* Loads the text, which comes from outside; without `import` only checks it. False if it cannot
+ * come from a run of `step` steps. True without doing anything on a device without a loss scale. */
 bool loss_scale_load(Device *device, const char *text, uint64_t step, bool import);
 
 /* The table, used by the files of this room only. Arrays are device memory, dense, row after row.
- * All devices store an image, and each filter of a convolution, as rows, columns, channels (HWC):
- * a line of a window is contiguous. Work is done in the order of the calls, maybe later. */
+ * All devices store an image, and each filter of a convolution, as rows, columns, channels (HWC),
+ * so a line of a window is contiguous. Work is done in the order of the calls, maybe later. */
 typedef struct DeviceOps {
     void *(*malloc)(Device *device, size_t bytes);
     void (*release)(Device *device, void *memory);
     void (*copy)(Device *device, void *to, const void *from, size_t bytes, CopyKind kind);
     void (*synchronize)(Device *device); // waits for all work queued so far; NULL on a CPU
-    void (*free)(Device *device); // the device's own state
+    void (*free)(Device *device); // frees the device's own state
 
-    // The rows a batch names, normalised: inputs [n][features], labels [n] or targets [n].
+    // Gathers the rows a batch names, normalised: inputs [n][features], labels [n] or targets [n].
     void (*gather)(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                    float *targets);
 
@@ -260,7 +260,7 @@ typedef struct DeviceOps {
                   const OptimRule *rule, OptimStep step);
 } DeviceOps;
 
-/* Device memory, zeroed, aligned to at least 64 bytes. Dies when there is none. */
+/* Allocates device memory, zeroed, aligned to at least 64 bytes. Dies if there is not enough. */
 static inline void *device_malloc(Device *device, size_t bytes)
 {
     return device->ops->malloc(device, bytes);

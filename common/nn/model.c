@@ -16,13 +16,12 @@
 
 typedef enum { LAYER_CONV, LAYER_CONV_POOL, LAYER_LINEAR } LayerKind;
 
-/* What a layer is. */
 typedef struct {
     LayerKind kind;
     const char *weight_name, *bias_name; // PyTorch's
-    ConvShape conv; // of the two convolutions, which have relu always
+    ConvShape conv; // for the two convolutions, which always have relu
     int in, out; // numbers per row; `in` only of a linear layer
-    bool relu; // of a linear layer
+    bool relu; // for a linear layer
     float dropout; // share of its outputs dropped in training
 } LayerSpec;
 
@@ -31,7 +30,7 @@ typedef struct Layer {
     const LayerSpec *spec;
     float *weight, *bias, *dweight, *dbias; // slices of the model's arrays
     const float *input; // the output of the previous layer, or the batch
-    float *dinput; // its doutput; NULL: a batch needs no gradient
+    float *dinput; // its doutput; NULL for the batch, which needs no gradient
     float *output, *doutput; // [max_batch][spec->out]
     uint8_t *argmax; // [max_batch][spec->out]; NULL where there is no pooling
     float scale; // factor of the units kept by dropout in the last forward pass
@@ -51,7 +50,7 @@ static void layer_forward(Layer *layer, Device *device, int n, DropoutKey key)
         device->ops->dropout(device, n, spec->out, key, layer->output);
 }
 
-/* From doutput, which is overwritten: adds to dweight and dbias; of a convolution also writes
+/* Adds to dweight and dbias from doutput, which is overwritten; for a convolution also writes
  * dinput, since the two share work. */
 static void layer_grad_params(Layer *layer, Device *device, int n)
 {
@@ -108,10 +107,10 @@ static const LayerSpec mlp_layers[] = {
 
 typedef struct Network {
     const char *name;
-    int features; // of an input row
+    int features; // numbers in an input row
     const LayerSpec *layers;
     int num_layers;
-    int num_classes; // of its labels, with nll_loss; 0: numbers, with the squared error
+    int num_classes; // classes of its labels, with nll_loss; 0: numbers, with the squared error
 } Network;
 
 static const Network networks[] = {
@@ -159,7 +158,7 @@ static void place_parameters(Model *model)
     model->grads = device_malloc(model->device, (model->numel + 1) * sizeof(float));
 }
 
-/* As PyTorch's Linear and Conv2d do: uniform, the weight by kaiming_uniform_(a=sqrt(5)). */
+/* Draws as PyTorch's Linear and Conv2d do: uniform, the weight by kaiming_uniform_(a=sqrt(5)). */
 static void draw_parameters(Model *model, Rng *rng)
 {
     for (int i = 0; i < model->num_parameters; i++) {
@@ -176,7 +175,7 @@ static void draw_parameters(Model *model, Rng *rng)
     }
 }
 
-/* Device memory for each row of a batch. */
+/* Allocates device memory for each row of a batch. */
 static void *allocate(Model *model, int rows, size_t row_bytes)
 {
     void *memory = device_malloc(model->device, (size_t)rows * row_bytes);
@@ -206,7 +205,7 @@ static void layer_init(Model *model, int i)
 
 void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device *device)
 {
-    // A batch is never larger than its data set: a huge --batch-size must not cost memory.
+    // A batch is never larger than its data set, so a huge --batch-size must not cost memory.
     if (max_batch > dataset_max_rows(args))
         max_batch = dataset_max_rows(args);
     const Network *network = find_network(args->model);
@@ -283,7 +282,7 @@ void model_forward(Model *model, const Batch *batch)
     check_batch(model, batch);
     model->batch_size = n;
     const int shards = batch->dataset->shards;
-    device->shards = shards > 0 ? shards / batch->row_stride : 0; // this rank's
+    device->shards = shards > 0 ? shards / batch->row_stride : 0; // this rank's shards
     if (model->training && device->ops->begin_step != NULL)
         device->ops->begin_step(device, batch, model->step);
     if (device->replaying)
@@ -311,7 +310,7 @@ void model_forward(Model *model, const Batch *batch)
         device->ops->mse(device, n, last->output, model->targets, model->stats);
 }
 
-/* Weight and bias of layer i have their gradients. */
+/* Calls the hook, as weight and bias of layer i have their gradients. */
 static void tell_hook(Model *model, int i)
 {
     if (model->grad_hook != NULL) {
@@ -391,9 +390,9 @@ void model_place_layer(Model *model, int i, float *params, float *grads)
     layer->dbias = grads != NULL ? grads + weights : NULL;
 }
 
-/* How many channels have the images that are the rows of a parameter? The rows of a linear layer
- * are images if its inputs come from a convolution. 1: other rows, where both orders are the same.
- */
+/* Returns how many channels the images have that are the rows of a parameter. The rows of a linear
+ * layer are images if its inputs come from a convolution. 1 for other rows: both orders are
+ * equal. */
 static size_t row_channels(const Model *model, int i)
 {
     const LayerSpec *layer = &model->network->layers[i / 2];
@@ -405,9 +404,9 @@ static size_t row_channels(const Model *model, int i)
     return 1;
 }
 
-/* Channels first to channels last and back: each row of a parameter has `lines` channels, or
- * pixels, and goes from [lines][columns] to [columns][lines]. Read across and written along, since
- * a store across takes a cache line from memory and back for each number. */
+/* Converts channels first to channels last and back: each row of a parameter has `lines` channels,
+ * or pixels, and goes from [lines][columns] to [columns][lines]. It reads across and writes along,
+ * since a store across takes a cache line from memory and back for each number. */
 static void transpose(const Tensor *tensor, size_t lines, const float *restrict from,
                       float *restrict to)
 {

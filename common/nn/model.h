@@ -36,16 +36,16 @@ typedef struct {
     bool training; // a forward pass begins a step, which optim_step ends
     GradHook *grad_hook;
     void *grad_hook_context;
-    LayerHook *before_layer, *after_layer; // NULL: none
+    LayerHook *before_layer, *after_layer; // NULL if none
     void *layer_hook_context;
     float *stats; // device memory, of the last forward pass: loss, rows classified correctly
-    float *log_probs; // device memory, the same: [rows][classes], unless the model gives numbers
+    float *log_probs; // device memory, of that pass, too: [rows][classes], unless it gives numbers
     Divergence *divergence; // device memory, written by the optimizer
 
     // Private to model.c.
     const struct Network *network; // the table of layers
     struct Layer *layer;
-    int max_batch, batch_size; // batch_size: of the last forward pass
+    int max_batch, batch_size; // batch_size: rows of the last forward pass
     bool dropout; // --dropout on
     uint64_t seed;
     float *inputs, *targets; // device memory: [max_batch][features] and [max_batch]
@@ -59,29 +59,29 @@ typedef struct {
 void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device *device);
 void model_free(Model *model);
 
-void model_train(Model *model); // dropout on, unless --dropout off
-void model_eval(Model *model); // dropout off
+void model_train(Model *model); // turns dropout on, unless --dropout off
+void model_eval(Model *model); // turns dropout off
 
 void model_zero_grad(Model *model);
 void model_forward(Model *model, const Batch *batch); // fetches the rows, computes the loss
-void model_backward(Model *model); // of the last forward pass; adds to grads
+void model_backward(Model *model); // goes back through the last forward pass; adds to grads
 
-/* Of the last forward pass; all wait for the device. */
+/* Return results of the last forward pass; both wait for the device. */
 float model_loss(const Model *model); // mean over the batch
 int model_correct(const Model *model); // rows classified correctly
 
-/* The divergence that the optimizer's steps have recorded so far; waits for the device. */
+/* Returns the divergence that the optimizer's steps have recorded so far; waits for the device. */
 Divergence model_divergence(const Model *model);
 
-void model_set_grad_hook(Model *model, GradHook *hook, void *context); // NULL: none
+void model_set_grad_hook(Model *model, GradHook *hook, void *context); // NULL if none
 
 /* Parameters need not be in params and grads: a hook may place those of a layer before it is
  * computed, and remove them (NULL) afterwards. Weight first, then bias. */
 void model_set_layer_hooks(Model *model, LayerHook *before, LayerHook *after, void *context);
 void model_place_layer(Model *model, int i, float *params, float *grads);
 
-/* One parameter's slice of an array shaped like params (the gradients, an optimizer's state) to and
- * from PyTorch's layout, in host memory, parameter[i].numel floats. */
+/* Convert one parameter's slice of an array shaped like params (the gradients, an optimizer's
+ * state) to and from PyTorch's layout, in host memory, parameter[i].numel floats. */
 void model_export(const Model *model, int i, const float *array, float *host);
 void model_import(const Model *model, int i, const float *host, float *array);
 

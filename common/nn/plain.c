@@ -86,7 +86,7 @@ static void plain_zero(Device *device, float *array, size_t count)
  * row's place in the global batch and the unit's index, so neither threads nor ranks matter. One
  * call of Philox draws a byte for each of 16 units. */
 
-enum { UNITS = 16 }; // per counter
+enum { UNITS = 16 }; // units per counter
 enum { COUNTERS = 16 }; // drawn together, so that the loop vectorises
 
 static void dropout_row(int features, const DropoutKey *key, int place, float *y)
@@ -176,7 +176,7 @@ static void plain_mse_grad(Device *device, int n, const float *y, const float *t
 
 static void plain_clip_grads(Device *device, size_t count, float *grads, float max_norm)
 {
-    double square[CPU_CHUNKS], sum = 0; // a sum for each chunk: the threads' number changes no bit
+    double square[CPU_CHUNKS], sum = 0; // a sum per chunk, so the threads' number changes no bit
 #pragma omp parallel for num_threads(cpu_threads(device, (double)count)) schedule(static)
     for (int chunk = 0; chunk < CPU_CHUNKS; chunk++) {
         double squares = 0;
@@ -188,7 +188,7 @@ static void plain_clip_grads(Device *device, size_t count, float *grads, float m
     for (int chunk = 0; chunk < CPU_CHUNKS; chunk++)
         sum += square[chunk];
     const float factor = max_norm / ((float)sqrt(sum) + 1e-6f);
-    if (factor >= 1) // a nan is not: it spreads
+    if (factor >= 1) // a nan is not, so it spreads
         return;
 #pragma omp parallel for simd num_threads(cpu_threads(device, (double)count)) schedule(static)
     for (size_t i = 0; i < count; i++)

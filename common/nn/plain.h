@@ -17,13 +17,13 @@ enum {
     CPU_CHUNKS = CPU_MAX_SHARDS * CPU_CHUNKS_PER_SHARD
 };
 
-/* The index where part `part` of `parts` begins, of n elements. */
+/* Returns the index where part `part` of `parts` begins, of n elements. */
 static inline int cpu_share(int n, int part, int parts)
 {
     return (int)((int64_t)n * part / parts);
 }
 
-/* How many threads are worth waking for this many operations. */
+/* Returns how many threads are worth waking for this many operations. */
 static inline int cpu_threads(const Device *device, double operations)
 {
     return operations < 1e5 ? 1 : device->threads;
@@ -36,8 +36,8 @@ static inline int cpu_min(int a, int b)
 
 typedef struct {
     DeviceOps ops; // the plain kernels, some of which extras/fast_cpu replaces
-    float *scratch; // of one kernel; the next may overwrite it
-    size_t numel; // of scratch: the most that a kernel has asked for
+    float *scratch; // one kernel's memory; the next may overwrite it
+    size_t numel; // floats in scratch: the most that a kernel has asked for
 } CpuState;
 
 /* Gives the device a CpuState with the plain kernels. */

@@ -38,14 +38,14 @@ void cpu_tree_sum(int parts, size_t numel, size_t stride, float *sums)
 void plain_relu_grad(Device *device, size_t count, const float *restrict y, float scale,
                      float *restrict dy)
 {
-    (void)device; // one thread suffices: a batch has few units
+    (void)device; // one thread suffices, as a batch has few units
     for (size_t i = 0; i < count; i++)
         dy[i] = y[i] <= 0 ? 0 : dy[i] * scale; // passed on where y is nan, as in PyTorch
 }
 
 /* ---- convolution ---- */
 
-/* From [out][ky][kx][in] to [ky][kx][in][out]: filters become adjacent. */
+/* Transposes [out][ky][kx][in] to [ky][kx][in][out]: filters become adjacent. */
 static void transpose_filters(ConvShape shape, const float *weight, float *filters)
 {
     const int channels = shape.out_channels, numel = conv_filter_numel(shape);
@@ -54,8 +54,8 @@ static void transpose_filters(ConvShape shape, const float *weight, float *filte
             filters[i * channels + c] = weight[c * numel + i];
 }
 
-/* A row of outputs [size][out] before relu; its first window begins at x. Each number of the window
- * is multiplied by its weight in every filter, in the whole row before the next. */
+/* Computes a row of outputs [size][out] before relu; its first window begins at x. Each number of
+ * the window is multiplied by its weight in every filter, in the whole row before the next. */
 static void conv_row(ConvShape shape, const float *x, const float *filters, const float *bias,
                      float *restrict y)
 {
@@ -70,8 +70,8 @@ static void conv_row(ConvShape shape, const float *x, const float *filters, cons
                            y + column * channels);
 }
 
-/* The largest of each 2 x 2 of two rows, and which it is: 0 and 1 above, 2 and 3 below. The first
- * of equals, as in PyTorch; a nan counts as largest. */
+/* Finds the largest of each 2 x 2 of two rows, and which it is: 0 and 1 above, 2 and 3 below. The
+ * first of equals, as in PyTorch; a nan counts as largest. */
 static void pool_rows(int size, int channels, const float *rows, float *restrict y,
                       uint8_t *restrict argmax)
 {
@@ -117,9 +117,9 @@ static void plain_conv_relu(Device *device, ConvShape shape, int n, const float 
     }
 }
 
-/* One image: each output's gradient goes to the weights of its filter, times the window's pixels,
- * and to the pixels, times the weights. Most are zero, thanks to relu, pooling and dropout, and are
- * skipped. Adds to dweight, dbias and, unless it is NULL, dx. */
+/* Goes back through one image: each output's gradient goes to the weights of its filter, times the
+ * window's pixels, and to the pixels, times the weights. Most are zero, thanks to relu, pooling and
+ * dropout, and are skipped. Adds to dweight, dbias and, unless it is NULL, dx. */
 static void conv_grad_image(ConvShape shape, const float *x, const float *dy, const uint8_t *argmax,
                             const float *weight, float *dweight, float *dbias, float *dx)
 {
@@ -151,7 +151,7 @@ static void plain_conv_grad(Device *device, ConvShape shape, int n, const float 
     const ptrdiff_t in_numel = (ptrdiff_t)shape.in_size * shape.in_size * shape.in_channels;
     const ptrdiff_t filters_numel = (ptrdiff_t)conv_filter_numel(shape) * shape.out_channels;
     const ptrdiff_t sums_numel = filters_numel + shape.out_channels; // the bias comes last
-    // A chunk is every chunks-th image: so a shard is a whole number of chunks.
+    // A chunk is every chunks-th image, so that a shard is a whole number of chunks.
     const int chunks = shards > 0 ? CPU_CHUNKS_PER_SHARD * shards : CPU_CHUNKS;
     float *sums = cpu_scratch(device, CPU_CHUNKS * sums_numel);
 #pragma omp parallel for num_threads(device->threads) schedule(static)
@@ -175,11 +175,10 @@ static void plain_conv_grad(Device *device, ConvShape shape, int n, const float 
 
 /* ---- linear layers: y = x W^T + b, dW = dy^T x, dx = dy W ---- */
 
-/* So many numbers of a row are used for the whole batch before the next, while they are in a
- * cache. */
+/* BLOCK numbers of a row are used for the whole batch before the next, while they are cached. */
 enum { BLOCK = 512 };
 
-/* A dot product as LANES sums, which the compiler keeps in vectors. */
+/* Computes a dot product as LANES sums, which the compiler keeps in vectors. */
 static float dot(int n, const float *a, const float *b)
 {
     enum { LANES = 64 };

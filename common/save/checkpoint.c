@@ -2,8 +2,8 @@
  * Nothing in the file depends on time, machine or folder: the same run writes the same bytes.
  *
  * Before any of a file is used to resume, it is checked: it must be complete, ours, and of the same
- * model and optimizer. A check returns one line that says what is wrong: it may end a program that
- * was told to use this file, but not one that has others to try.
+ * model and optimizer. A check returns one line about what is wrong, which may end a program that
+ * has to use this file, but not one that has others to try.
  */
 #include "common/save/checkpoint.h"
 
@@ -19,7 +19,7 @@
 #include "common/save/metrics.h"
 
 #define MAX_COUNT (1ull << 53) // every count up to here is exact in a double too
-#define OPTIMIZER "optimizer." // begins the names of its tensors
+#define OPTIMIZER "optimizer." // prefix of its tensors' names
 #define METADATA_CHECKSUM "metadata_checksum"
 #define reject(...) file_reject(file, __VA_ARGS__)
 
@@ -35,7 +35,7 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
         comfort.announce(args, world_size, optim->model->device->name);
 }
 
-/* First those that make it another run. */
+/* Adds the settings; the first are those that identify a run. */
 static void add_settings(Safetensors *file, const Checkpoint *checkpoint)
 {
     char key[NAME_BYTES], value[ARGS_VALUE_BYTES];
@@ -79,7 +79,7 @@ int checkpoint_difference(const Checkpoint *checkpoint, Safetensors *file, int i
     return key != NULL ? i : NO_SETTING;
 }
 
-/* What was run, where it stands, and what inference needs. */
+/* Adds what was run, where it stands, and what inference needs. */
 static void add_metadata(Safetensors *file, const Checkpoint *checkpoint, Position next)
 {
     const Dataset *dataset = checkpoint->dataset;
@@ -107,7 +107,7 @@ void checkpoint_add_checksums(Safetensors *file)
                              safetensors_metadata_checksum(file, METADATA_CHECKSUM));
 }
 
-/* Of parameter i's weights, or of its state s: "optimizer.fc1.weight.exp_avg". */
+/* Returns the name of parameter i's weights, or of its state s: "optimizer.fc1.weight.exp_avg". */
 static const char *tensor_name(const Optimizer *optim, int i, int s, char name[NAME_BYTES])
 {
     const char *parameter = optim->model->parameter[i].name;
@@ -120,8 +120,8 @@ static const char *tensor_name(const Optimizer *optim, int i, int s, char name[N
 /* Copies the weights, then the states of each, in PyTorch's layout. */
 static void add_tensors(CheckpointCopy *copy, const Optimizer *optim)
 {
-    // One piece: up to 32 MiB, malloc reuses what was freed after the copy before. New pages would
-    // have to be fetched one by one.
+    // Allocates one piece, since up to 32 MiB malloc reuses what was freed after the copy before.
+    // New pages would have to be fetched one by one.
     const Model *model = optim->model;
     const int num_weights = model->num_parameters, num_states = optim->num_states;
     float *values = mem_alloc((size_t)(1 + num_states) * model->numel, sizeof *values);
@@ -143,7 +143,7 @@ static void add_tensors(CheckpointCopy *copy, const Optimizer *optim)
 Position checkpoint_next(const Checkpoint *checkpoint)
 {
     const Sampler *sampler = checkpoint->sampler;
-    const bool ended = sampler->position >= sampler->size; // the loader may not have said so yet
+    const bool ended = sampler->position >= sampler->size; // the loader may not have ended yet
     return (Position){ sampler->epoch + ended,
                        ended ? 0 : sampler->position * (size_t)sampler->world_size,
                        checkpoint->optim->model->step };
@@ -171,7 +171,7 @@ void checkpoint_copy(const Checkpoint *checkpoint, const char *name, Position po
     add_tensors(copy, checkpoint->optim);
 }
 
-/* Without an early exit, so that the compiler can vectorize it. */
+/* Has no early exit, so that the compiler can vectorize it. */
 static bool are_finite(const float *values, size_t numel)
 {
     int count = 0;
@@ -218,7 +218,7 @@ void checkpoint_save(const Checkpoint *checkpoint)
         write_now(checkpoint, name);
 }
 
-/* Is there a result of this run, and one that is no older than where it stands? */
+/* Returns whether there is a result of this run that is no older than where it stands. */
 static bool has_result(const Checkpoint *checkpoint, const char *name)
 {
     char path[PATH_MAX];
@@ -259,7 +259,7 @@ bool checkpoint_open(Safetensors *file, const char *path)
         return false;
     if (safetensors_metadata(file, CHECKPOINT_VERSION_KEY) == NULL &&
         safetensors_metadata(file, EXPORT_VERSION_KEY) == NULL)
-        return true; // not ours: nobody knows what its checksum covers
+        return true; // not ours, so what its checksum covers is unknown
     const char *const keys[] = { "checksum", METADATA_CHECKSUM };
     const uint32_t checksums[] = { safetensors_checksum(file),
                                    safetensors_metadata_checksum(file, METADATA_CHECKSUM) };
@@ -274,7 +274,7 @@ bool checkpoint_open(Safetensors *file, const char *path)
     return true;
 }
 
-/* Is it the state of a run with this model and optimizer? */
+/* Returns whether it is the state of a run with this model and optimizer. */
 static bool check_run(Safetensors *file, const Optimizer *optim)
 {
     static const char *const identity[] = { "model", "dataset",   "num_samples",
@@ -326,7 +326,7 @@ bool checkpoint_position(Safetensors *file, Position *position)
     return true;
 }
 
-/* "[1, 20]" */
+/* Writes "[1, 20]" to text and returns it. */
 static const char *shape_text(int ndim, const size_t *shape, char text[256])
 {
     int length = sprintf(text, "[");
@@ -426,7 +426,7 @@ int checkpoint_load(Checkpoint *checkpoint)
     else if (args->init_from != NULL)
         ok = checkpoint_open(&file, args->init_from) &&
              checkpoint_load_weights(&file, checkpoint->optim->model);
-    if (!ok) // no failure: the file would be the same after a restart
+    if (!ok) // a usage error, because a restart would not change the file
         usage_error("%s%s", file.error,
                     file.data == NULL ? ": name another file with --resume or --init-from" : "");
     safetensors_free(&file);

@@ -30,8 +30,8 @@ FILE *step_file_open(const char *dir, const char *name, uint64_t last_step)
           "%s is no regular file: delete it, or name another folder with --metrics-dir", path);
     setvbuf(file, NULL, _IOLBF, BUFSIZ);
 
-    // From the first line on that is not whole, since its writer was killed, or not of a step up to
-    // last_step.
+    // Cuts it from the first line on that is incomplete, since its writer was killed, or not of a
+    // step up to last_step.
     off_t end = 0;
     char *line = NULL;
     size_t capacity = 0;
@@ -46,9 +46,9 @@ FILE *step_file_open(const char *dir, const char *name, uint64_t last_step)
     return file;
 }
 
-/* Adds a line about a step, which ends with `more`. JSON has no nan and no inf; nine digits tell
- * any float from its neighbours. If the disk is full, warns and writes no more: training is worth
- * more than its metrics. */
+/* Adds a line about a step, which ends with `more`. JSON has no nan and no inf; nine digits
+ * distinguish any float from its neighbours. If the disk is full, warns and writes no more, because
+ * training is worth more than its metrics. */
 static void write_line(FILE **file, int epoch, uint64_t step, const char *rank, double loss,
                        const char *more)
 {

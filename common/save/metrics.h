@@ -11,7 +11,7 @@
 typedef struct {
     const Args *args;
     int rank;
-    FILE *steps, *tests; // rankR.jsonl; on rank 0 test.jsonl; NULL: none, or given up
+    FILE *steps, *tests; // rankR.jsonl; on rank 0 test.jsonl; NULL if none, or given up
     uint64_t step; // steps done so far
 } Metrics;
 
@@ -20,7 +20,7 @@ typedef struct {
 void metrics_init(Metrics *metrics, const Args *args, const Model *model, int rank,
                   size_t steps_per_epoch);
 
-/* After each step: one object with this rank's own loss, null if it is not finite. */
+/* Writes one object after each step, with this rank's own loss, null if it is not finite. */
 void metrics_step(Metrics *metrics, const Model *model, int epoch);
 
 /* Prints the result of an evaluation, the mean loss and how many of `size` test images were
@@ -30,16 +30,16 @@ void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size
 void metrics_free(Metrics *metrics); // local
 
 /* Opens DIR/NAME, which may have lines of an earlier run, and drops those about steps after
- * last_step, which will be repeated (0: all of them). Line buffered: readers see whole lines. Dies
- * if it cannot be written. */
+ * last_step, which will be repeated (0: all of them). Line buffered, so that readers see whole
+ * lines. Dies if it cannot be written. */
 FILE *step_file_open(const char *dir, const char *name, uint64_t last_step);
 
-/* extras/watch is told the same. With --metrics-dir its `step` may be collective; the others are
+/* The same calls for extras/watch. With --metrics-dir its `step` may be collective; the others are
  * local. All NULL in builds without it (watch_metrics_absent.c). */
 typedef struct {
     void (*init)(const Args *args, const Model *model, int rank, size_t steps_per_epoch);
     void (*step)(const Model *model, int epoch);
-    void (*test)(uint64_t step, double loss, double accuracy); // of an evaluation
+    void (*test)(uint64_t step, double loss, double accuracy); // after an evaluation
     void (*save)(uint64_t step, const char *path); // a checkpoint is about to be written
     void (*free)(void);
 } MetricsHooks;

@@ -106,7 +106,7 @@ static bool read_all(Safetensors *file, int fd, void *buffer, size_t bytes)
     return true;
 }
 
-/* False if it is not a JSON object. Jansson limits its depth. */
+/* Returns false if it is not a JSON object. Jansson limits its depth. */
 static bool read_header(Safetensors *file, int fd)
 {
     struct stat status;
@@ -144,8 +144,8 @@ static bool read_header(Safetensors *file, int fd)
     return file->header != NULL || (is_read && reject("its header is not valid: %s", problem.text));
 }
 
-/* Multiplies the bits of an element by the shape. False if a size is not a count, or the tensor is
- * larger than any memory. */
+/* Multiplies the bits of an element by the shape. Returns false if a size is not a count, or the
+ * tensor is larger than any memory. */
 static bool parse_shape(StoredTensor *tensor, const json_t *shape, size_t *bits)
 {
     tensor->ndim = (int)json_array_size(shape);
@@ -176,7 +176,7 @@ static bool parse_tensor(Safetensors *file, const char *name, json_t *value)
         return reject("tensor \"%s\": %s", name, problem.text);
     while (tensor->type < NUM_DTYPES && strcmp(type_name[tensor->type], tensor->dtype) != 0)
         tensor->type++;
-    // A type's name says how many bits an element has: F4, F8_E4M3, BF16. Another one: any number.
+    // A type's name has the bits of an element: F4, F8_E4M3, BF16. Another name: any number.
     const char *digits = tensor->dtype + strcspn(tensor->dtype, "123456789");
     size_t bits = strcmp(tensor->dtype, "BOOL") == 0 ? 8 : strtoul(digits, NULL, 10);
     const bool is_known = bits > 0;
@@ -191,8 +191,8 @@ static bool parse_tensor(Safetensors *file, const char *name, json_t *value)
                   name, (double)bits / 8, (long long)begin, (long long)end, file->data_bytes);
 }
 
-/* All tensors together take as many bytes as the file has: else some of it is hidden, or used
- * twice. */
+/* Checks that all tensors together take as many bytes as the file has: otherwise some of it is
+ * hidden, or used twice. */
 static bool parse_header(Safetensors *file)
 {
     const char *name;
@@ -200,7 +200,7 @@ static bool parse_header(Safetensors *file)
     size_t total = 0;
     json_object_foreach(file->header, name, value)
     {
-        if (strcmp(name, METADATA) == 0) // what is no string in it counts as missing
+        if (strcmp(name, METADATA) == 0) // a value that is not a string counts as missing
             continue;
         if (!parse_tensor(file, name, value))
             return false;
@@ -213,8 +213,8 @@ static bool parse_header(Safetensors *file)
                   total);
 }
 
-/* Into one piece of memory: up to 32 MiB, malloc reuses what was freed after the file before. A
- * file with holes may be larger than any memory. */
+/* Reads into one piece of memory: up to 32 MiB, malloc reuses what was freed after the file before.
+ * A file with holes may be larger than any memory. */
 static bool read_data(Safetensors *file, int fd)
 {
     size_t available = 0;
@@ -229,7 +229,7 @@ static bool read_data(Safetensors *file, int fd)
         tensor->data = file->data + tensor->begin;
         if (tensor->type == NUM_DTYPES || tensor->begin % dtype_size(tensor->type) == 0)
             continue;
-        tensor->own = mem_alloc(tensor->bytes, 1); // aligned, as not all who write files do it
+        tensor->own = mem_alloc(tensor->bytes, 1); // aligned, which not all writers of files do
         tensor->data = memcpy(tensor->own, tensor->data, tensor->bytes);
     }
     return true;
@@ -239,7 +239,7 @@ bool safetensors_open(Safetensors *file, const char *path, SafetensorsPart part)
 {
     *file = (Safetensors){ 0 };
     snprintf(file->path, sizeof file->path, "%s", path);
-    // Without O_NONBLOCK, opening a pipe would block until somebody writes to it.
+    // Without O_NONBLOCK, opening a pipe would block until it has a writer.
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return reject("%s", strerror(errno));
@@ -288,7 +288,7 @@ void safetensors_add_metadata(Safetensors *file, const char *key, const char *fo
           "safetensors: metadata \"%s\" is not UTF-8", key);
 }
 
-/* False and errno on failure. */
+/* Returns false and sets errno on failure. */
 static bool write_file(const Safetensors *file, const char *header, size_t bytes)
 {
     uint64_t number;
@@ -318,7 +318,7 @@ static bool write_file(const Safetensors *file, const char *header, size_t bytes
 
 bool safetensors_commit(Safetensors *file)
 {
-    // The length, and the header with spaces: the data begins at a multiple of 8 bytes.
+    // The length, and the header with spaces, so that the data begins at a multiple of 8 bytes.
     char *text = NULL, *json = json_dumps(file->header, JSON_COMPACT);
     CHECK(json != NULL, "out of memory");
     const uint64_t width = (strlen(json) + 7) / 8 * 8, length = htole64(width);

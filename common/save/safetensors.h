@@ -27,7 +27,7 @@ enum { SAFETENSORS_MAX_DIMS = 8 };
 
 typedef struct {
     const char *name, *dtype; // "F32"; owned by the header
-    DType type; // NUM_DTYPES: another, which nothing here computes with
+    DType type; // NUM_DTYPES for another type, which nothing here computes with
     int ndim; // any number: shape holds the first sizes
     size_t shape[SAFETENSORS_MAX_DIMS];
     const void *data; // [bytes], aligned to an element
@@ -41,7 +41,7 @@ typedef struct {
     struct json_t *header;
     StoredTensor *tensor; // [num_tensors], in the order of the header
     int num_tensors;
-    size_t data_bytes; // of all tensors
+    size_t data_bytes; // bytes of all tensors
     uint8_t *data; // [data_bytes], if they were read; else NULL
 } Safetensors;
 
@@ -50,7 +50,7 @@ typedef struct {
 typedef enum { HEADER_ONLY, WITH_DATA } SafetensorsPart;
 bool safetensors_open(Safetensors *file, const char *path, SafetensorsPart part);
 
-/* NULL if there is none with that name. */
+/* Return NULL if nothing has that name. */
 const StoredTensor *safetensors_find(const Safetensors *file, const char *name);
 const char *safetensors_metadata(const Safetensors *file, const char *key);
 const char *safetensors_metadata_key(const Safetensors *file, int i); // in the order of the header
@@ -65,8 +65,8 @@ void safetensors_add_metadata(Safetensors *file, const char *key, const char *fo
 
 /* Writes PATH.NUMBER.tmp, flushes it (fsync), renames it to path and flushes the folder: path is
  * the old file or the new one, never a mixture. The number is random, and only a new file is
- * written to, never a link. If somebody removes the temporary file, it is written once more. After
- * an error the old file is still there, or the new one if only flushing the folder failed. */
+ * written to, never a link. If another process removes the temporary file, it is written once more.
+ * After an error the old file is still there, or the new one if only flushing the folder failed. */
 bool safetensors_commit(Safetensors *file);
 
 void safetensors_free(Safetensors *file);
@@ -75,8 +75,8 @@ void safetensors_free(Safetensors *file);
  * since names in the file may contain anything. Returns false. */
 bool file_reject(Safetensors *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* CRC-32 over the tensors in the order of the header, name and data; and over all metadata except
- * one key, as JSON with sorted keys. */
+/* Return the CRC-32 over the tensors in the order of the header, name and data; and over all
+ * metadata except one key, as JSON with sorted keys. */
 uint32_t safetensors_checksum(const Safetensors *file);
 uint32_t safetensors_metadata_checksum(const Safetensors *file, const char *except);
 

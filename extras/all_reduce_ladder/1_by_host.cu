@@ -1,4 +1,4 @@
-/* Each GPU copies its data to the host, and adds what it finds there of the other's. */
+/* Each GPU copies its data to the host, and adds the other's data that it finds there. */
 #include "common/nn/cuda/cuda_launch.h"
 #include "extras/all_reduce_ladder/pair_cuda.h"
 
@@ -16,7 +16,7 @@ static const char *open(Pair *pair)
     const size_t bytes = pair->numel * sizeof(float);
     CUDA_CHECK(cudaMalloc((void **)&pair->data, bytes));
     CUDA_CHECK(cudaMalloc((void **)&pair->scratch, bytes));
-    // Pinned: else the driver would copy all of it once more, into pinned memory of its own.
+    // Pinned, or the driver would copy all of it once more, into pinned memory of its own.
     for (int rank = 0; rank < 2; rank++)
         CUDA_CHECK(cudaHostRegister(pair->host[rank], bytes, cudaHostRegisterPortable));
     return NULL;
@@ -28,11 +28,11 @@ static void run(Pair *pair)
     CUDA_CHECK(cudaMemcpyAsync(pair->host[pair->rank], pair->data, bytes, cudaMemcpyDeviceToHost,
                                pair->stream));
     CUDA_CHECK(cudaStreamSynchronize(pair->stream));
-    barrier(pair->pg); // the other's data is there
+    barrier(pair->pg); // the other GPU's data is ready
     CUDA_CHECK(cudaMemcpyAsync(pair->scratch, pair->host[1 - pair->rank], bytes,
                                cudaMemcpyHostToDevice, pair->stream));
     CUDA_CHECK(cudaStreamSynchronize(pair->stream));
-    barrier(pair->pg); // the other has copied, too
+    barrier(pair->pg); // the other GPU has copied, too
     LAUNCH(add, cuda_blocks(pair->numel, BLOCK), BLOCK, pair->stream, pair->data, pair->scratch,
            pair->numel);
 }

@@ -1,4 +1,4 @@
-/* Each GPU copies the other's data from where it is, through CUDA IPC, and adds it. */
+/* Each GPU copies the other's data directly from its memory, through CUDA IPC, and adds it. */
 #include "common/nn/cuda/cuda_launch.h"
 #include "extras/all_reduce_ladder/pair_cuda.h"
 
@@ -29,10 +29,10 @@ static void run(Pair *pair)
 {
     const size_t bytes = pair->numel * sizeof(float);
     CUDA_CHECK(cudaStreamSynchronize(pair->stream));
-    barrier(pair->pg); // the other's data is there
+    barrier(pair->pg); // the other GPU's data is ready
     CUDA_CHECK(cudaMemcpyAsync(pair->scratch, pair->peer, bytes, cudaMemcpyDefault, pair->stream));
     CUDA_CHECK(cudaStreamSynchronize(pair->stream));
-    barrier(pair->pg); // the other has copied, too
+    barrier(pair->pg); // the other GPU has copied, too
     LAUNCH(add, cuda_blocks(pair->numel, BLOCK), BLOCK, pair->stream, pair->data, pair->scratch,
            pair->numel);
 }
@@ -40,7 +40,7 @@ static void run(Pair *pair)
 static void close(Pair *pair)
 {
     CUDA_CHECK(cudaIpcCloseMemHandle(pair->peer));
-    barrier(pair->pg); // who frees memory that the other has open breaks it
+    barrier(pair->pg); // freeing memory that the other process has open would break it
     CUDA_CHECK(cudaFree(pair->scratch));
     CUDA_CHECK(cudaFree(pair->data));
 }

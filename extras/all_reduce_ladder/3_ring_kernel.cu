@@ -1,4 +1,4 @@
-/* One kernel on each GPU: reduce-scatter and all-gather by loads from the other's memory. */
+/* One kernel on each GPU: reduce-scatter and all-gather by loads from the other GPU's memory. */
 #include "common/nn/cuda/cuda_launch.h"
 #include "extras/all_reduce_ladder/pair_cuda.h"
 
@@ -21,16 +21,16 @@ static __device__ void meet(volatile unsigned *flags, volatile unsigned *peer_fl
 static __global__ void ring(float *data, const float *peer, size_t numel, int rank, unsigned *flags,
                             unsigned *peer_flags, unsigned turn)
 {
-    const size_t half = numel / 2, first = rank == 0 ? 0 : half; // of the half that it sums
+    const size_t half = numel / 2, first = rank == 0 ? 0 : half; // start of the half that it sums
     const size_t last = rank == 0 ? half : numel, others = half - first;
     const size_t others_last = rank == 0 ? numel : half, step = BLOCKS * BLOCK;
-    meet(flags, peer_flags, turn - 2); // the other's data is there
+    meet(flags, peer_flags, turn - 2); // the other GPU's data is ready
     for (size_t i = first + my_index<BLOCK>(); i < last; i += step)
         data[i] += peer[i];
-    meet(flags, peer_flags, turn - 1); // the other has summed its half
+    meet(flags, peer_flags, turn - 1); // the other GPU has summed its half
     for (size_t i = others + my_index<BLOCK>(); i < others_last; i += step)
         data[i] = peer[i];
-    meet(flags, peer_flags, turn); // the other has copied, too
+    meet(flags, peer_flags, turn); // the other GPU has copied, too
 }
 
 static const char *open(Pair *pair)
@@ -39,7 +39,7 @@ static const char *open(Pair *pair)
     CUDA_CHECK(cudaMalloc((void **)&pair->data, bytes));
     CUDA_CHECK(cudaMalloc((void **)&pair->flags, flag_bytes));
     CUDA_CHECK(cudaMemset(pair->flags, 0, flag_bytes));
-    CUDA_CHECK(cudaDeviceSynchronize()); // before the other raises one
+    CUDA_CHECK(cudaDeviceSynchronize()); // before the other GPU raises one
     // An address means nothing in another process. A handle does: there it becomes an address.
     cudaIpcMemHandle_t mine[2], handles[4];
     CUDA_CHECK(cudaIpcGetMemHandle(&mine[0], pair->data));
@@ -66,7 +66,7 @@ static void close(Pair *pair)
     CUDA_CHECK(cudaStreamSynchronize(pair->stream));
     CUDA_CHECK(cudaIpcCloseMemHandle(pair->peer_flags));
     CUDA_CHECK(cudaIpcCloseMemHandle(pair->peer));
-    barrier(pair->pg); // who frees memory that the other has open breaks it
+    barrier(pair->pg); // freeing memory that the other process has open would break it
     CUDA_CHECK(cudaFree(pair->flags));
     CUDA_CHECK(cudaFree(pair->data));
 }

@@ -1,4 +1,4 @@
-/* NCCL, which finds the way between the GPUs by itself. */
+/* NCCL, which finds the path between the GPUs by itself. */
 #include <nccl.h>
 
 #include "common/nn/cuda/cuda_launch.h"
@@ -12,7 +12,7 @@ static void check(ncclResult_t result, const char *call)
 static const char *open(Pair *pair)
 {
     const size_t bytes = pair->numel * sizeof(float);
-    ncclUniqueId id; // of the communicator: rank 0 makes it, and the others are told
+    ncclUniqueId id; // the communicator's id: rank 0 makes it and shares it with the others
     CUDA_CHECK(cudaMalloc((void **)&pair->data, bytes));
     if (pair->rank == 0)
         check(ncclGetUniqueId(&id), "ncclGetUniqueId");

@@ -22,7 +22,7 @@ static void check(ncclResult_t result, const char *call)
 static const char *open(Pair *pair)
 {
     const size_t bytes = pair->numel * sizeof(float);
-    ncclUniqueId id; // of the communicator: rank 0 makes it, and the others are told
+    ncclUniqueId id; // the communicator's id: rank 0 makes it and shares it with the others
     if (ncclCommWindowRegister == NULL)
         return "needs NCCL 2.27 or newer";
     check(ncclMemAlloc((void **)&pair->data, bytes), "ncclMemAlloc");

@@ -13,20 +13,20 @@ extern "C" {
 
 #include "common/comm/process_group.h"
 
-/* One of the two, as a rung sees it. */
+/* One of the two processes, as a rung sees it. */
 typedef struct {
     int rank; // 0 or 1, also the GPU's number
     size_t numel;
-    float *data; // in this GPU's memory: to be replaced by the sum of both
-    float *host[2]; // host memory that both processes see: room for each rank's data
-    ProcessGroup *pg; // of the two processes, for data in host memory
+    float *data; // in this GPU's memory, to be replaced by the sum of both
+    float *host[2]; // host memory that both processes see, with room for each rank's data
+    ProcessGroup *pg; // the two processes' group, for data in host memory
     cudaStream_t stream;
 
-    // Of some rungs.
+    // Used by some rungs.
     float *scratch; // room for the other GPU's data
-    float *peer; // the other GPU's data, where it is
+    float *peer; // the other GPU's data, in its memory
     unsigned *flags, *peer_flags; // a flag for each block, in this GPU's memory and in the other's
-    unsigned turn; // calls so far
+    unsigned turn; // number of calls so far
     struct ncclComm *comm;
     struct ncclWindow_vidmem *window;
 } Pair;
@@ -34,7 +34,7 @@ typedef struct {
 /* A way to sum. All functions are collective. */
 typedef struct {
     const char *name;
-    const char *(*open)(Pair *pair); // allocates data; NULL, or what is missing, in words
+    const char *(*open)(Pair *pair); // allocates data; returns NULL, or what is missing, in words
     void (*run)(Pair *pair); // queues the sum on the stream, or has done it
     void (*close)(Pair *pair);
 } PairRung;

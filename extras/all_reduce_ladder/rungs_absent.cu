@@ -1,4 +1,4 @@
-/* Stands in for the rungs of NCCL in a build without it. */
+/* Stands in for the NCCL rungs in builds without NCCL. */
 #include "extras/all_reduce_ladder/pair_cuda.h"
 
 static const char *open(Pair *pair)

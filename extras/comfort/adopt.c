@@ -1,6 +1,6 @@
 /*
- * Weights that others saved: PyTorch's wrappers (DDP, FSDP, torch.compile, Lightning) add parts to
- * the names, in any order, and many files have half precision.
+ * Weights saved by other programs: PyTorch's wrappers (DDP, FSDP, torch.compile, Lightning) add
+ * parts to the names, in any order, and many files have half precision.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define reject(...) file_reject(file, __VA_ARGS__)
 
-/* The value of an element: F64, BF16 (the upper half of a float), or else F16. */
+/* Returns the value of an element: F64, BF16 (the upper half of a float), or else F16. */
 static float value_of(DType type, const void *element)
 {
     double wide;
@@ -32,7 +32,7 @@ static float value_of(DType type, const void *element)
     return half >> 15 ? -value : value;
 }
 
-/* False: it has a type that is not converted. */
+/* Returns false if the type is one that is not converted. */
 static bool to_float32(StoredTensor *tensor)
 {
     const bool is_half = tensor->type == BFLOAT16 || strcmp(tensor->dtype, "F16") == 0;
@@ -49,14 +49,14 @@ static bool to_float32(StoredTensor *tensor)
     return true;
 }
 
-/* Is it `name` but for what PyTorch's wrappers add to names, as "module._orig_mod.fc1.weight"? */
+/* Returns true for `name` plus parts that wrappers add, as "module._orig_mod.fc1.weight". */
 static bool is_wrapped(const char *stored, const char *name)
 {
     static const char wrappers[] = " module. model. _orig_mod. _forward_module. "
                                    "_fsdp_wrapped_module. _checkpoint_wrapped_module. ";
     while (strcmp(stored, name) != 0) {
         char part[64];
-        const size_t bytes = strcspn(stored, ".") + 1; // with the point
+        const size_t bytes = strcspn(stored, ".") + 1; // including the point
         snprintf(part, sizeof part, " %.*s ", (int)bytes, stored);
         if (strncmp(stored, name, bytes) == 0)
             name += bytes;
@@ -67,8 +67,8 @@ static bool is_wrapped(const char *stored, const char *name)
     return true;
 }
 
-/* If only a wrapped tensor has this name, it gets the name itself; *wrapped is what the first such
- * tensor had. False: there are two. */
+/* Gives the name itself to the only wrapped tensor that has it; sets *wrapped to what the first
+ * such tensor was called. Returns false if there are two. */
 static bool unwrap(Safetensors *file, const char *name, const char **wrapped)
 {
     StoredTensor *found = NULL;
@@ -90,7 +90,7 @@ static bool unwrap(Safetensors *file, const char *name, const char **wrapped)
     return true;
 }
 
-/* The tensor whose name ends most like this one, which is missing: perhaps it is meant. */
+/* Returns the tensor name whose end is most like that of the missing name: perhaps it is meant. */
 static const char *nearest_name(const Safetensors *file, const char *name)
 {
     size_t longest = 0;

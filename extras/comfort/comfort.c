@@ -13,7 +13,7 @@ static const char *start_advice(const char *program, int error)
 {
     struct stat file;
     if (isdigit((unsigned char)program[0]) &&
-        program[strspn(program, "0123456789")] == '\0') // as run.sh has it
+        program[strspn(program, "0123456789")] == '\0') // as run.sh names it
         return ": a program is expected here; the number of ranks goes behind --nproc-per-node";
     if (stat(program, &file) == 0 && S_ISDIR(file.st_mode))
         return "; it is a folder here: name a program in it";

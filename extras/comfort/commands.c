@@ -1,12 +1,12 @@
-/* What to type on each node of a job: the flags as given, with another --node-rank for each. */
+/* Prints what to type on each node of a job: the flags as given, with each node's --node-rank. */
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/log.h"
 #include "extras/comfort/parts.h"
 
-/* Is the word this flag, perhaps abbreviated or with its value behind a "="? No other flag begins
- * with the first `fewest` letters. */
+/* Returns true if the word is this flag, perhaps abbreviated or with its value after a "=". No
+ * other flag begins with the first `fewest` letters. */
 static bool is_flag(const char *word, const char *name, size_t fewest)
 {
     if (strncmp(word, "--", 2) != 0)
@@ -15,7 +15,7 @@ static bool is_flag(const char *word, const char *name, size_t fewest)
     return length >= fewest && length <= strlen(name) && name_begins(name, word + 2, length);
 }
 
-/* The word as a shell must read it. */
+/* Prints the word quoted for a shell. */
 static void print_word(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

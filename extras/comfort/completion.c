@@ -1,6 +1,6 @@
 /*
  * ddprun --print-completion SHELL: a script by which the shell completes ddprun's flags. It lists
- * the flags of this program, so it fits them. Behind the program the shell completes file names.
+ * this program's flags, so it matches them. After the program the shell completes file names.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static bool has_value(const Option *flag)
     return flag->value[0] != '\0';
 }
 
-/* All names, or those of flags with a value, as " --nnodes --node-rank". */
+/* Prints all names, or those of flags with a value, as " --nnodes --node-rank". */
 static void print_names(const Option *flags, int step, const char *dashes, bool with_value)
 {
     for (const Option *flag = flags; flag->name != NULL; flag++)
@@ -21,7 +21,7 @@ static void print_names(const Option *flags, int step, const char *dashes, bool 
             printf(" %s%s", dashes, flag->name);
 }
 
-/* bash makes words of their own of "=" and ":". */
+/* Prints bash's script. bash treats "=" and ":" as words of their own. */
 static void print_bash(const Option *flags, int step)
 {
     printf("# ddprun --print-completion bash >~/.local/share/bash-completion/completions/ddprun\n"
@@ -44,7 +44,7 @@ static void print_bash(const Option *flags, int step)
            "complete -o bashdefault -o default -F _ddprun ddprun\n");
 }
 
-/* In a specification of zsh's _arguments, these letters end a text. */
+/* Escapes the characters that end a text in a specification of zsh's _arguments. */
 static void print_zsh_text(const char *text)
 {
     for (const char *c = text; *c != '\0'; c++)

@@ -4,7 +4,7 @@
  *     batch_size: 64   # - and _ are the same, as on the command line
  *
  * One file serves all steps, so each key must be an option of some step. Anything else is refused
- * with its line number: an unnoticed typo can cost a night of training.
+ * with its line number, because an unnoticed typo can cost a night of training.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -23,17 +23,17 @@ enum { MAX_BYTES = 1 << 20 };
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" // some editors begin a file with it
 
 typedef struct {
-    Step step; // the program's
+    Step step; // the program's step
     const char *path;
-    const char *text; // the file's
-    Setting found[MAX_OPTIONS]; // in the order of args_options; text NULL: not set
-    int line[MAX_OPTIONS]; // which sets it; 0: none
+    const char *text; // the file's text
+    Setting found[MAX_OPTIONS]; // in the order of args_options; text is NULL if not set
+    int line[MAX_OPTIONS]; // the line that sets the option; 0 if none
     yaml_parser_t parser;
-    yaml_event_t event; // the latest
-    char origin[PATH_MAX + 16]; // of it, for messages: "config.yaml:7: "
+    yaml_event_t event; // the latest event
+    char origin[PATH_MAX + 16]; // the latest event's place, for messages: "config.yaml:7: "
 } Reader;
 
-/* The whole file, which must not be a pipe or a terminal: reading those may block. */
+/* Reads the whole file. Refuses a pipe or a terminal, because reading those may block. */
 static char *read_file(const char *path, size_t *size)
 {
     struct stat status;
@@ -60,7 +60,7 @@ static noreturn void refuse_yaml(const Reader *reader)
     const yaml_parser_t *parser = &reader->parser;
     size_t line = parser->problem_mark.line + 1;
     for (size_t i = 0; parser->error == YAML_READER_ERROR && i < parser->problem_offset; i++)
-        line += reader->text[i] == '\n'; // not valid text: only the byte offset is known
+        line += reader->text[i] == '\n'; // if the text is not valid, only the byte offset is known
     usage_error("%s:%zu: not YAML: %s", reader->path, line,
                 parser->problem != NULL ? parser->problem : "out of memory");
 }
@@ -75,7 +75,7 @@ static yaml_event_type_t next(Reader *reader)
     return reader->event.type;
 }
 
-/* The text of the latest event, valid until the next. */
+/* Returns the text of the latest event, valid until the next. */
 static const char *scalar(const Reader *reader)
 {
     if (reader->event.type != YAML_SCALAR_EVENT)
@@ -125,7 +125,7 @@ static void read_pair(Reader *reader)
     reader->found[option - args_options] = (Setting){ value, BY_FILE, origin };
 }
 
-/* A value that the command line overrides must be valid too. */
+/* Sets the options. A value that the command line overrides must be valid too. */
 static void set_found(Settings *settings, const Setting found[])
 {
     Args overridden;
@@ -151,13 +151,13 @@ static void read_config(Settings *settings, const char *path)
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)reader.text,
                                  size - skipped);
 
-    next(&reader); // the stream begins
-    if (next(&reader) == YAML_DOCUMENT_START_EVENT) { // else there are comments at most
+    next(&reader); // stream start
+    if (next(&reader) == YAML_DOCUMENT_START_EVENT) { // else there are at most comments
         if (next(&reader) != YAML_MAPPING_START_EVENT)
             usage_error("%sa line must be \"name: value\"", reader.origin);
         while (next(&reader) != YAML_MAPPING_END_EVENT)
             read_pair(&reader);
-        next(&reader); // the document ends
+        next(&reader); // document end
         if (next(&reader) != YAML_STREAM_END_EVENT)
             usage_error("%sa second document begins, but only one is read", reader.origin);
     }
@@ -168,7 +168,7 @@ static void read_config(Settings *settings, const char *path)
     set_found(settings, reader.found);
 }
 
-/* config.yaml at the top of the repository: programs lie one folder below. NULL: not there. */
+/* Finds config.yaml at the top of the repository, one folder above the program. NULL if missing. */
 static const char *find_config(void)
 {
     static char path[PATH_MAX + sizeof "/config.yaml"];
@@ -184,7 +184,7 @@ static const char *find_config(void)
     return access(path, F_OK) == 0 ? path : NULL;
 }
 
-/* Is there more than comments in it? */
+/* Returns true if the file has more than comments. */
 static bool sets_something(const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -199,7 +199,7 @@ static bool sets_something(const char *path)
     return found;
 }
 
-/* A file of this name where the user stands looks as if it were read. */
+/* Logs that a config.yaml in the working directory, which looks as if it were read, is not. */
 static void tell_of_unread_config(const char *path)
 {
     struct stat here, there;
@@ -211,8 +211,8 @@ static void tell_of_unread_config(const char *path)
         log_info("the config.yaml in this folder is not read: --config config.yaml would");
 }
 
-/* A demonstration, DDP_EXPLAIN=1 with --max-steps, must not replace the model of a real training:
- * it has a folder of its own, unless it is given one. */
+/* Gives a demonstration, DDP_EXPLAIN=1 with --max-steps, a folder of its own, unless one is set: it
+ * must not replace the model of a real training. */
 static void set_demo_folder(Settings *settings)
 {
     const char *wish = getenv("DDP_EXPLAIN");

@@ -1,4 +1,4 @@
-/* GPUs are those that the driver lists, or of these the ones in CUDA_VISIBLE_DEVICES. */
+/* GPUs are those that the driver lists, or the subset in CUDA_VISIBLE_DEVICES. */
 #include <glob.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@ static int count_files(const char *pattern)
     return count;
 }
 
-/* The driver has a folder for each GPU, in containers sometimes only the device files. CUDA reads
- * CUDA_VISIBLE_DEVICES up to the first invalid entry. */
+/* Counts the GPUs. The driver has a folder for each, in containers sometimes only the device files.
+ * CUDA reads CUDA_VISIBLE_DEVICES up to the first invalid entry. */
 int comfort_gpus_listed(void)
 {
     int present = count_files("/proc/driver/nvidia/gpus/*");

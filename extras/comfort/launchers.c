@@ -1,6 +1,6 @@
 /*
  * Ranks that would each train alone, and save over each other's files: another job left variables
- * behind that win over the launcher's, or a launcher does not say how many ranks there are.
+ * behind that win over the launcher's, or a launcher does not set the number of ranks.
  */
 #include <netdb.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void refuse_unknown_launcher(void)
           "SLURM_NTASKS is %s, but srun did not start this: " HOW_TO_START, getenv("SLURM_NTASKS"));
 }
 
-/* May `outer` have started launchers and not ranks: one on each node, or a shell (srun --pty)? */
+/* Returns true if `outer` may have started launchers and not ranks: per node, or srun --pty. */
 static bool has_launchers(const Launcher *outer, const Launcher *used)
 {
     const bool is_inner = used->is_mpi || host_env_is_set("TORCHELASTIC_RUN_ID");
@@ -35,7 +35,7 @@ static bool has_launchers(const Launcher *outer, const Launcher *used)
            (!outer->is_mpi && host_env_is_set("SLURM_PTY_PORT"));
 }
 
-/* Has `other` started more ranks than the variables of `used` name? */
+/* Dies if `other` has started more ranks than the variables of `used` name. */
 static void refuse_left_over(const Launcher *used, const Launcher *other)
 {
     const char *rank = getenv(other->rank);
@@ -43,14 +43,14 @@ static void refuse_left_over(const Launcher *used, const Launcher *other)
     const int started = other->world_size != NULL ? host_env_count(other->world_size) : 0;
     if (rank == NULL || ranks == 0 || started <= ranks || has_launchers(other, used))
         return;
-    setenv(used->local_rank, rank, true); // so that rank 0 alone prints the line
+    setenv(used->local_rank, rank, true); // so that only rank 0 prints the line
     usage_error("%s is %s of %d, but %s started %d (%s): unset %s, %s and %s, or start one "
                 "launcher on each node",
                 used->rank, getenv(used->rank), ranks, other->is_mpi ? "mpirun" : "srun", started,
                 other->world_size, used->rank, used->world_size, used->local_rank);
 }
 
-/* Could a server listen at this address? Yes, too, for a name that is not known here. */
+/* Returns true if a server could listen at this address, or its name is not known here. */
 static bool is_here(const char *host)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
@@ -67,7 +67,7 @@ static bool is_here(const char *host)
     return is_local;
 }
 
-/* mpirun and srun leave MASTER_ADDR as it is; torchrun sets it. */
+/* Warns if MASTER_ADDR is not here: mpirun and srun leave it as it is; torchrun sets it. */
 static void warn_of_master(const Launcher *used)
 {
     const char *here = getenv(used->local_world_size), *host = getenv("MASTER_ADDR");

@@ -24,7 +24,7 @@ static bool is_off(const char *text)
     return false;
 }
 
-/* The option's own word for off; NULL: it cannot be off. */
+/* Returns the option's own word for off; NULL if it cannot be off. */
 static const char *own_word(const Option *option)
 {
     const char *preset = option->preset;
@@ -35,10 +35,10 @@ static const char *own_word(const Option *option)
     if (strcmp(option->name, "resume") == 0)
         return "none";
     const bool has_zero = option->help != NULL && strstr(option->help, "; 0: ") != NULL;
-    return has_zero && strcmp(preset, "0") == 0 ? preset : NULL; // --help says what 0 turns off
+    return has_zero && strcmp(preset, "0") == 0 ? preset : NULL; // --help lists what 0 turns off
 }
 
-/* The path lives as long as the process. */
+/* Replaces ~ by HOME. The path lives as long as the process. */
 static const char *in_home(const char *text, const char *origin)
 {
     const char *home = getenv("HOME");

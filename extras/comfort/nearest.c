@@ -6,8 +6,8 @@
 
 enum { NAME_BYTES = 64 }; // longer than any name
 
-/* Levenshtein distance, keeping one row of the table. If what was typed begins the name, the
- * distance is 0. */
+/* Computes the Levenshtein distance, keeping one row of the table. It is 0 if what was typed begins
+ * the name. */
 static size_t edit_distance(const char *name, const char *typed, size_t length)
 {
     size_t row[NAME_BYTES]; // row[j]: from the letters typed so far to the first j of the name
@@ -33,7 +33,7 @@ const char *comfort_nearest(const Option *options, int step, const char *typed, 
 {
     const char *nearest = NULL;
     const size_t compared = length < NAME_BYTES ? length : NAME_BYTES;
-    size_t least = length / 2 + 1; // farther names were not meant
+    size_t least = length / 2 + 1; // names at a larger distance were not meant
     for (const Option *option = options; option->name != NULL; option++) {
         const bool is_listed = option_is_listed(option, (Step)step);
         const size_t distance = is_listed ? edit_distance(option->name, typed, compared) : least;

@@ -1,4 +1,4 @@
-/* parts.h - the functions behind the table in common/base/comfort.h, which says what they do. */
+/* parts.h - the functions behind the table in common/base/comfort.h, which documents them. */
 #ifndef EXTRAS_COMFORT_PARTS_H
 #define EXTRAS_COMFORT_PARTS_H
 
@@ -13,11 +13,11 @@ struct json_t *startup_options(void);
 bool startup_is_read(void);
 
 const char *comfort_meaning(const Option *option, const char *text, const char *origin);
-bool comfort_is_path(const Option *option); // a FILE or a DIR
+bool comfort_is_path(const Option *option); // true for a FILE or a DIR
 
 const char *comfort_guess(const Option *options, int step, const char *typed, size_t length);
 
-/* Of the options listed in that step, the name that may be meant; NULL: none is near. */
+/* Returns the name most like `typed` of the options listed in that step; NULL if none is near. */
 const char *comfort_nearest(const Option *options, int step, const char *typed, size_t length);
 
 void launchers_check(void);

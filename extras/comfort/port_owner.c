@@ -1,7 +1,7 @@
 /*
  * Which process holds a port. The kernel shows it in two steps: /proc/net/tcp gives the number
- * (inode) of the socket, and one of the links in some /proc/PID/fd has it. Of other users'
- * processes only root may read these.
+ * (inode) of the socket, and one of the links in some /proc/PID/fd has it. Only root may read the
+ * links of other users' processes.
  */
 #include <dirent.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 #define NAME_BYTES 64
 
-/* The inode of a local socket on this port; 0: none visible. */
+/* Returns the inode of a local socket on this port; 0 if none is visible. */
 static unsigned long find_socket(const char *table, int port)
 {
     FILE *file = fopen(table, "r");
@@ -35,7 +35,7 @@ static unsigned long find_socket(const char *table, int port)
     return found;
 }
 
-/* Does a process have this socket? */
+/* Returns true if a process has this socket. */
 static bool has_socket(const char *pid, unsigned long inode)
 {
     char path[NAME_BYTES], wanted[NAME_BYTES];
@@ -53,7 +53,7 @@ static bool has_socket(const char *pid, unsigned long inode)
     return found;
 }
 
-/* "python3 (pid 4711)" */
+/* Writes "python3 (pid 4711)". */
 static void describe_process(const char *pid, char *text, size_t bytes)
 {
     char path[NAME_BYTES], name[NAME_BYTES] = "?";

@@ -1,11 +1,11 @@
 /*
- * Before main: can this processor run the program at all?
+ * Before main: checks that this processor can run the program at all.
  *
  * A program is built for one kind of processor (MARCH in the Makefile), and an older one would die
- * of SIGILL in the middle of some loop, which tells nobody what to do. So the extensions the
- * compiler was allowed to use are compared with those present. This file must not use them itself,
- * so it leaves its work to the C library, which selects code at run time. On other architectures
- * nothing is checked: MARCH is trusted.
+ * of SIGILL in the middle of some loop, which explains nothing. So the extensions that the compiler
+ * was allowed to use are compared with those present. This file must not use them itself, so it
+ * leaves its work to the C library, which selects code at run time. On other architectures nothing
+ * is checked: MARCH is trusted.
  */
 #ifdef __x86_64__
 

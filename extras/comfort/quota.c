@@ -14,7 +14,7 @@
 #define CGROUPS "/sys/fs/cgroup"
 #define CROWD 16 // more ranks per core than this start slowly
 
-/* A group's "max 100000" or "150000 100000": microseconds of CPU per period. INT_MAX: no quota. */
+/* Reads a group's "max 100000" or "150000 100000": CPU microseconds per period. INT_MAX if none. */
 static int quota_of(const char *group)
 {
     char path[PATH_MAX + sizeof CGROUPS "/cpu.max"];
@@ -28,8 +28,8 @@ static int quota_of(const char *group)
     return !limited ? INT_MAX : quota > period ? (int)(quota / period) : 1;
 }
 
-/* The line "0::/a/b" (cgroup v2) names the group of this process, and the quotas of the groups
- * above also apply. In a container with its own namespace it is "/". */
+/* Returns the smallest quota of this process's group, which the line "0::/a/b" (cgroup v2) names,
+ * and the groups above. In a container with its own namespace the line has "/". */
 int comfort_core_quota(void)
 {
     char group[PATH_MAX] = "/";

@@ -1,6 +1,6 @@
 /*
- * What a run says at its start, and keeps in run.json, which --metrics-dir writes. All of it comes
- * from the table of options. A program that reads the output through a pipe gets none of the lines.
+ * What a run prints at its start, and keeps in run.json, which --metrics-dir writes. It all comes
+ * from the table of options. A program that reads the output through a pipe gets none of it.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -13,14 +13,14 @@
 #include "common/base/log.h"
 #include "extras/comfort/parts.h"
 
-static const Settings *settings; // those of args_parse; NULL: it was not called
+static const Settings *settings; // from args_parse; NULL if it was not called
 
 void startup_parsed(const Settings *parsed)
 {
     settings = parsed;
 }
 
-/* All options that the user set, and where: "--lr 0.05, config.yaml:7: seed 3". */
+/* Lists all options that the user set, and where: "--lr 0.05, config.yaml:7: seed 3". */
 static void write_changed(char *text, size_t bytes)
 {
     text[0] = '\0';
@@ -33,7 +33,7 @@ static void write_changed(char *text, size_t bytes)
     }
 }
 
-/* Its ranks write to pipes. */
+/* Returns true under mpirun, whose ranks write to pipes. */
 static bool is_mpirun(void)
 {
     for (const Launcher *at = launchers; at->rank != NULL; at++)

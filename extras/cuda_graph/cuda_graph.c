@@ -28,13 +28,13 @@ enum { WARM_UP = 3 };
 /* A recorded training step. */
 typedef struct CudaGraph {
     DeviceOps ops; // the device's table with the entries below
-    const DeviceOps *inner; // the table without
-    cudaGraphExec_t exec; // NULL: there is none yet
+    const DeviceOps *inner; // the device's own table
+    cudaGraphExec_t exec; // NULL if there is none yet
     bool recording;
-    bool gathered; // its batch, while recording
-    const Dataset *dataset; // of its batches, and of those of the warm-up
+    bool gathered; // whether its batch was gathered while recording
+    const Dataset *dataset; // the data set of its batches, and of the warm-up's
     int batch_size;
-    int warm_up; // steps with such batches so far
+    int warm_up; // number of steps with such batches so far
     uint64_t step; // the recorded one; a later one's step_offset is the difference
 } CudaGraph;
 
@@ -54,7 +54,7 @@ static void check_only_pass(bool is_first)
                     "leave it out");
 }
 
-/* An entry of the table, so that extras/watch sees it. */
+/* Replays the step; an entry of the table, so that extras/watch sees it. */
 static void replay(Device *device)
 {
     CUDA_CHECK(cudaGraphLaunch(graph_of(device)->exec, cuda_state(device)->stream));
@@ -111,26 +111,26 @@ static void end_step(Device *device)
     device->ops->replay(device); // capturing did not run it
 }
 
-/* Steps that come later are called, and recorded anew after the warm-up. */
+/* Drops the graph. Later steps run eagerly, and are recorded anew after the warm-up. */
 static void drop(Device *device)
 {
     CudaGraph *graph = graph_of(device);
     if (graph->exec == NULL)
         return;
-    graph->inner->synchronize(device); // it may be at work
+    graph->inner->synchronize(device); // the graph may be running
     CUDA_CHECK(cudaGraphExecDestroy(graph->exec));
     graph->exec = NULL;
     graph->warm_up = 0;
 }
 
-/* As MemoryLocation.drop_graph. */
+/* Implements MemoryLocation.drop_graph. */
 static void drop_of(const bool *replaying)
 {
     drop((Device *)((const char *)replaying - offsetof(Device, replaying)));
 }
 
-/* For a larger model or batch than before memory is allocated anew. A recorded step would use what
- * there was, and is dropped. */
+/* Reserves memory. A larger model or batch than before allocates it anew; a recorded step would use
+ * the old memory, so it is dropped. */
 static void gather_reserve(Device *device, int max_batch, int features)
 {
     const CudaFeed *feed = &cuda_state(device)->feed;
@@ -142,7 +142,7 @@ static void gather_reserve(Device *device, int max_batch, int features)
 static void drop_if_grown(Device *device, size_t scratch_bytes)
 {
     if (cuda_state(device)->scratch_bytes != scratch_bytes)
-        drop(device); // cudaFree waited for its work
+        drop(device); // cudaFree has waited for the graph's work
 }
 
 static void conv_reserve(Device *device, ConvShape shape)

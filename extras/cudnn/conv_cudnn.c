@@ -6,7 +6,7 @@
  * when the next kernel reads it, and memory does not depend on the batch. cuDNN has several
  * algorithms for each of the three products. Its heuristic orders them by expected time; we take
  * the first that always gives the same bits and fits into the workspace, once for each number of
- * images. The workspace is allocated when the model is made, for the largest chunk: nothing
+ * images. The workspace is allocated when the model is made, for the largest chunk, so nothing
  * allocates while a step is captured.
  *
  * Where pooling follows, bias and relu cost nothing in the pass that pools (a quarter of the
@@ -64,17 +64,17 @@ static struct Dnn {
               dnn.error_string(status)); \
     } while (0)
 
-enum { WORKSPACE_LIMIT = 256 << 20 }; // an algorithm that wants more is not taken
+enum { WORKSPACE_LIMIT = 256 << 20 }; // algorithms that need more are not taken
 enum { MAX_ALGORITHMS = 10, MAX_PLANS = 16 };
 enum { FORWARD, DWEIGHT, DX, PRODUCTS };
 
-/* The three products of a number of images. */
+/* The three products for one number of images. */
 typedef struct {
     ConvShape shape;
-    int images; // 0: this place is free
+    int images; // 0 if this slot is free
     cudnnTensorDescriptor_t x, y, bias;
     cudnnFilterDescriptor_t weight;
-    cudnnConvolutionDescriptor_t conv[PRODUCTS]; // they may differ in the kind of arithmetic
+    cudnnConvolutionDescriptor_t conv[PRODUCTS]; // their math types may differ
     cudnnConvolutionFwdAlgoPerf_t forward; // the chosen algorithms
     cudnnConvolutionBwdFilterAlgoPerf_t dweight;
     cudnnConvolutionBwdDataAlgoPerf_t dx;
@@ -82,14 +82,14 @@ typedef struct {
 
 typedef struct Cudnn {
     DeviceOps ops; // the device's table with the entries below
-    ShortLayers layers; // with --amp
-    const DeviceOps *inner; // the table without
+    ShortLayers layers; // the layers used with --amp
+    const DeviceOps *inner; // the device's own table
     cudnnHandle_t handle;
     cudnnActivationDescriptor_t relu;
     void *workspace;
     size_t workspace_bytes;
     Plan plan[MAX_PLANS];
-    int num_plans; // so far; the oldest gives its place away
+    int num_plans; // plans made so far; a new plan replaces the oldest
 } Cudnn;
 
 static Cudnn *cudnn_of(const Device *device)
@@ -104,7 +104,7 @@ static size_t x_numel(ConvShape shape)
     return (size_t)shape.in_size * shape.in_size * shape.in_channels;
 }
 
-static size_t z_numel(ConvShape shape) // of the result, before pooling
+static size_t z_numel(ConvShape shape) // the size of the result, before pooling
 {
     return (size_t)conv_out_size(shape) * conv_out_size(shape) * shape.out_channels;
 }
@@ -121,7 +121,7 @@ static cudnnDataType_t type_of(Amp amp)
                              : CUDNN_DATA_FLOAT;
 }
 
-/* The arithmetic that may be used: cuDNN would round float32 to TF32 unless told otherwise. */
+/* Returns the math type that may be used, because cuDNN would round float32 to TF32 by default. */
 static cudnnMathType_t math_of(const Device *device)
 {
     return device->amp != AMP_OFF ? CUDNN_TENSOR_OP_MATH
@@ -163,8 +163,8 @@ static void plan_free(const Plan *plan)
         CUDNN_CHECK(dnn.destroy_conv(plan->conv[i]));
 }
 
-/* Sets `chosen` to the first algorithm of the list that `find` makes, and that will do. The three
- * products have lists of three types. */
+/* Sets `chosen` to the first suitable algorithm of the list that `find` makes. The three products
+ * have lists of three types. */
 #define CHOOSE(device, chosen, conv, limit, find, ...) \
     do { \
         __typeof__(chosen) list[MAX_ALGORITHMS]; \
@@ -187,8 +187,8 @@ static bool will_do(const Device *device, cudnnStatus_t status, cudnnDeterminism
            !rounds;
 }
 
-/* The plan for so many images. A new one is limited to the workspace there is; with `reserve`, that
- * grows to what it wants. */
+/* Returns the plan for this number of images. A new one is limited to the present workspace; with
+ * `reserve`, the workspace grows to what the plan needs. */
 static const Plan *plan_for(Device *device, ConvShape shape, int images, bool reserve)
 {
     Cudnn *cudnn = cudnn_of(device);
@@ -236,19 +236,19 @@ static int max_images(const Device *device, ConvShape shape)
     return images > 0 ? (int)images : 1;
 }
 
-/* How many of n images make a chunk; chunks have about the same size. */
+/* Returns how many of n images make a chunk; chunks have about the same size. */
 static int chunk_images(const Device *device, ConvShape shape, int n)
 {
     const int most = max_images(device, shape), chunks = (n + most - 1) / most;
     return (n + chunks - 1) / chunks;
 }
 
-/* Scratch memory of a chunk. */
+/* The scratch memory for a chunk. */
 typedef struct {
     const void *weight; // in the products' type
-    float *partial; // of sums
-    void *dweight; // in that type
-    void *z; // the result, or its gradient, in that type
+    float *partial; // partial sums
+    void *dweight; // in the products' type
+    void *z; // the result, or its gradient, in the products' type
 } Workbench;
 
 static Workbench workbench(Device *device, ConvShape shape, int images, const float *weight)
@@ -280,7 +280,7 @@ static void conv_reserve(Device *device, ConvShape shape)
     workspace_reserve(device, plan->dx.memory);
 }
 
-/* z = conv(x), or with a bias relu(conv(x) + bias). */
+/* Computes z = conv(x), or with a bias z = relu(conv(x) + bias). */
 static void multiply(Device *device, const Plan *plan, const void *x, const void *weight,
                      const float *bias, void *z)
 {
@@ -290,14 +290,14 @@ static void multiply(Device *device, const Plan *plan, const void *x, const void
         CUDNN_CHECK(dnn.forward(cudnn->handle, &one, plan->x, x, plan->weight, weight,
                                 plan->conv[FORWARD], plan->forward.algo, cudnn->workspace,
                                 cudnn->workspace_bytes, &none, plan->y, z));
-    else // what is multiplied by `none` must be there all the same
+    else // even an operand multiplied by `none` must exist
         CUDNN_CHECK(dnn.forward_bias_relu(cudnn->handle, &one, plan->x, x, plan->weight, weight,
                                           plan->conv[FORWARD], plan->forward.algo, cudnn->workspace,
                                           cudnn->workspace_bytes, &none, plan->y, z, plan->bias,
                                           bias, cudnn->relu, plan->y, z));
 }
 
-/* y and argmax of a chunk from z. */
+/* Computes a chunk's y and argmax from z. */
 static void bias_relu_pool(Device *device, ConvShape shape, int images, const void *z,
                            const float *bias, void *y, uint8_t *argmax)
 {
@@ -308,7 +308,7 @@ static void bias_relu_pool(Device *device, ConvShape shape, int images, const vo
         cuda_short_pool(shape, images, device->amp, z, bias, y, argmax, stream);
 }
 
-/* In 16 bits there are the two kinds of convolutions that models have. */
+/* Dies, in 16 bits, unless it is one of the two kinds of convolutions that models have. */
 static void check_kind(const Device *device, ConvShape shape, bool pooled)
 {
     const bool first = !is_cudnns(shape);
@@ -347,7 +347,7 @@ static void conv_relu(Device *device, ConvShape shape, int n, const float *x, co
     }
 }
 
-/* dz of a chunk, from dy after relu; argmax is NULL without pooling, which is for float32. */
+/* Computes a chunk's dz from dy after relu; argmax is NULL without pooling, in float32 only. */
 static const void *product_gradient(Device *device, ConvShape shape, int images, const void *dy,
                                     const uint8_t *argmax, const Workbench *bench)
 {
@@ -390,7 +390,7 @@ static void multiply_dx(const Cudnn *cudnn, const Plan *plan, const void *dz, co
 static void first_conv_grad(Device *device, ConvShape shape, int n, const float *x, const float *y,
                             float scale, const float *dy, float *dweight, float *dbias)
 {
-    // Parts of the nine sums of a filter and of its bias, and parts of the parts.
+    // Partial sums of a filter's nine weights and its bias, and partial sums of those.
     const size_t parts = (size_t)cuda_first_conv_parts(shape, n) + CUDA_SUM_PARTS;
     size_t used = 0;
     float *partial = cuda_scratch(device, &used, parts * shape.out_channels * 10 * sizeof(float));
@@ -398,7 +398,7 @@ static void first_conv_grad(Device *device, ConvShape shape, int n, const float 
                                cuda_state(device)->stream);
 }
 
-/* dbias, and dy after relu and dropout. */
+/* Computes dbias, and dy after relu and dropout. */
 static void relu_grad_and_sum(Device *device, size_t rows, int channels, const float *y,
                               float scale, float *dy, const Workbench *bench, float *dbias)
 {

@@ -1,13 +1,13 @@
 /*
- * The kernels of short.h. They compute as those of common/nn/cuda do, in float32 and in the same
- * order, and differ in what they load and store.
+ * The kernels of short.h. They compute what the kernels of common/nn/cuda compute, in float32 and
+ * in the same order, and differ in what they load and store.
  */
 #include "common/nn/cuda/cuda_launch.h"
 #include "extras/cudnn/short.h"
 
 enum { BLOCK = 256 };
 
-/* LAUNCH of the kernel for the type that amp names; its arrays of void are of that type. */
+/* Launches the kernel for the type that amp names; its void arrays are of that type. */
 #define LAUNCH_SHORT(amp, kernel, ...) \
     do { \
         if ((amp) == AMP_BF16) \
@@ -86,7 +86,7 @@ extern "C" void cuda_short_first_conv(ConvShape shape, int n, Amp amp, const flo
                  weight, bias, y);
 }
 
-/* Part blockIdx.x of the rows, for 32 channels: nine sums for the weight, and the bias's. */
+/* Computes part blockIdx.x of the rows, for 32 channels: nine weight sums and the bias sum. */
 template <typename T>
 static __global__ void first_conv_grad(int rows, int size, int channels, const float *x,
                                        const void *y, float scale, const void *dy, float *dweights,
@@ -261,8 +261,8 @@ extern "C" void cuda_short_add(size_t count, Amp amp, const void *from, float *t
     LAUNCH_SHORT(amp, add, cuda_blocks(count, BLOCK), BLOCK, stream, count, from, to);
 }
 
-/* The masks of all devices, bit for bit (device.h): here a thread calls Philox for its four units.
- */
+/* Applies the same masks as all devices, bit for bit (device.h); a thread calls Philox for its four
+ * units. */
 template <typename T>
 static __global__ void dropout(unsigned count, unsigned groups, int features, DropoutKey key,
                                const int32_t *step_offset, void *y)
@@ -326,7 +326,7 @@ static __global__ void sum_part(size_t rows, int columns, const void *y, float s
 extern "C" void cuda_short_sum_rows(size_t rows, int columns, Amp amp, const void *y, float scale,
                                     void *dy, float *partial, float *sums, cudaStream_t stream)
 {
-    const unsigned most = 128; // so many rows cuda_sum_rows adds in one launch
+    const unsigned most = 128; // the most rows that cuda_sum_rows adds in one launch
     const unsigned wanted = cuda_blocks(rows, most), parts = wanted < most ? wanted : most;
     const dim3 grid(cuda_blocks(columns, LANES), parts);
     LAUNCH_SHORT(amp, sum_part, grid, dim3(LANES, WARPS), stream, rows, columns, y, scale, dy,

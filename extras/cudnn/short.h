@@ -13,43 +13,43 @@
 extern "C" {
 #endif
 
-/* What the layers that are no convolutions remember. */
+/* The state of the layers that are not convolutions. */
 typedef struct {
-    const DeviceOps *inner; // the table without them
-    const float *inputs, *last_dy; // what is in float32: see short_layers_cuda.c
+    const DeviceOps *inner; // the table without these layers
+    const float *inputs, *last_dy; // the arrays in float32: see short_layers_cuda.c
 } ShortLayers;
 
-/* Replaces the table's entries for them; short_layers returns what was given, of this device. */
+/* Replaces these layers' entries in the table; short_layers returns this device's `layers`. */
 void short_layers_init(ShortLayers *layers, const DeviceOps *inner, DeviceOps *ops);
 ShortLayers *short_layers(const Device *device);
 
-/* The kernels; arrays of void are in amp's type. */
+/* The kernels; void arrays are in amp's type. */
 
-/* The first convolution and its gradient, as cuda_first_conv and cuda_first_conv_grad. */
+/* The first convolution and its gradient, like cuda_first_conv and cuda_first_conv_grad. */
 void cuda_short_first_conv(ConvShape shape, int n, Amp amp, const float *x, const float *weight,
                            const float *bias, void *y, cudaStream_t stream);
 void cuda_short_first_conv_grad(ConvShape shape, int n, Amp amp, const float *x, const void *y,
                                 float scale, const void *dy, float *partial, float *dweight,
                                 float *dbias, cudaStream_t stream);
 
-/* As cuda_bias_relu_pool and cuda_unpool. */
+/* Like cuda_bias_relu_pool and cuda_unpool. */
 void cuda_short_pool(ConvShape shape, int images, Amp amp, const void *z, const float *bias,
                      void *y, uint8_t *argmax, cudaStream_t stream);
 void cuda_short_unpool(ConvShape shape, int images, Amp amp, const void *dy, const uint8_t *argmax,
                        void *dz, cudaStream_t stream);
 
-/* y = relu(z + bias), rounded. */
+/* Computes y = relu(z + bias), rounded. */
 void cuda_short_bias_relu(size_t rows, int columns, Amp amp, const float *z, const float *bias,
                           void *y, cudaStream_t stream);
 void cuda_short_relu_grad(size_t count, Amp amp, const void *y, float scale, void *dy,
                           cudaStream_t stream);
-/* sums[column] += the sum of dy's column, via partial[CUDA_SUM_PARTS][columns]. With y, relu_grad
- * is applied to dy first, in place. */
+/* Adds the sum of each dy column to sums[column], via partial[CUDA_SUM_PARTS][columns]. If y is
+ * given, relu_grad is applied to dy first, in place. */
 void cuda_short_sum_rows(size_t rows, int columns, Amp amp, const void *y, float scale, void *dy,
                          float *partial, float *sums, cudaStream_t stream);
 void cuda_short_dropout(int n, int features, Amp amp, DropoutKey key, const int32_t *step_offset,
                         void *y, cudaStream_t stream);
-/* to += from; count numbers. */
+/* Computes to += from for count numbers. */
 void cuda_short_add(size_t count, Amp amp, const void *from, float *to, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /*
- * The layers of short.h that are no convolutions. Products read and write 16 bits without a pass
- * that rounds; only weights are rounded first. Which arrays are float32 all the same is seen by
- * where they are: the batch's inputs, which the last gather wrote, and the gradient of the last
- * layer's outputs, which the loss wrote. Those outputs are of the one layer without relu.
+ * The layers of short.h that are not convolutions. Products read and write 16 bits without a
+ * separate rounding pass; only weights are rounded first. The float32 arrays are recognized by
+ * their address: the batch's inputs, which the last gather wrote, and the gradient of the last
+ * layer's outputs, which the loss wrote. Those outputs come from the only layer without relu.
  */
 #include "extras/cudnn/short.h"
 
@@ -25,8 +25,8 @@ static void mse_grad(Device *device, int n, const float *y, const float *targets
     short_layers(device)->inner->mse_grad(device, n, y, targets, dy);
 }
 
-/* Scratch of a linear layer: weight, then what is in float32 and must be rounded, or the other way
- * round; and sums of columns. */
+/* Reserves scratch for a linear layer: the weight, then the float32 operand to be rounded, or the
+ * other way round; and column sums. */
 static void linear_reserve(Device *device, int max_batch, int in, int out)
 {
     const size_t rows = (size_t)max_batch, larger = (size_t)(in > out ? in : out);
@@ -36,7 +36,7 @@ static void linear_reserve(Device *device, int max_batch, int in, int out)
                                      cuda_scratch_piece(CUDA_SUM_PARTS * out * sizeof(float)));
 }
 
-/* An activation or a gradient of one as an operand: rounded if it is in float32. */
+/* Returns an activation, or its gradient, as an operand: rounded if it is in float32. */
 static const void *operand(Device *device, size_t *used, size_t count, const float *values)
 {
     const ShortLayers *layers = short_layers(device);
@@ -44,7 +44,7 @@ static const void *operand(Device *device, size_t *used, size_t count, const flo
     return wide ? cuda_operand(device, device->amp, used, count, values) : values;
 }
 
-/* The product goes to float32, to be rounded once, after bias and relu. */
+/* Computes the product in float32, which is rounded once, after bias and relu. */
 static void linear(Device *device, int n, int in, int out, bool relu, const float *x,
                    const float *weight, const float *bias, float *y)
 {

@@ -2,7 +2,7 @@
  * The bf16 instruction adds two products, a pair of numbers times a pair, to each of 16 sums. So B
  * lies in pairs of rows, interleaved; an element of A is a pair too, used for all 16. The sums are
  * float32. Tiles of C stay in registers, as in cpu_product.c. For processors without that
- * instruction cpu_bf16_rounded.c does the same.
+ * instruction cpu_bf16_rounded.c computes the same.
  */
 #include "extras/fast_cpu/cpu_bf16.h"
 
@@ -19,7 +19,7 @@ bool cpu_bf16_has_instruction(void)
     return true;
 }
 
-/* The last vector of a row of C may be partial: `mask`. */
+/* Computes a tile. The last vector of a row of C may be partial: `mask`. */
 INLINE void tile(const PairProduct *p, const int rows, const int vectors, __mmask16 mask, int row,
                  int column)
 {

@@ -30,7 +30,7 @@ static ptrdiff_t image_pairs(ConvShape shape)
     return (ptrdiff_t)shape.in_size * shape.in_size * shape.in_channels / 2;
 }
 
-/* Words of scratch: the filters, then for each thread an image and two rows of outputs. */
+/* Scratch parts, in words: the filters, then for each thread an image and two rows of outputs. */
 static ptrdiff_t filter_words(ConvShape shape)
 {
     return (ptrdiff_t)conv_filter_numel(shape) / 2 * shape.out_channels;
@@ -41,7 +41,7 @@ static ptrdiff_t thread_words(ConvShape shape)
     return image_pairs(shape) + 2 * (ptrdiff_t)conv_out_size(shape) * shape.out_channels;
 }
 
-/* From [out][ky][kx][in] to [ky][kx][in / 2][out], in pairs. */
+/* Packs from [out][ky][kx][in] to [ky][kx][in / 2][out], in pairs. */
 static void pack_filters(ConvShape shape, const float *weight, Bf16Pair *to)
 {
     const int numel = conv_filter_numel(shape) / 2;
@@ -104,7 +104,7 @@ static void conv_relu(Device *device, ConvShape shape, int n, const float *x, co
 
 enum { DOT_DEPTH = 512, DOT_COLUMNS = 4 }; // pairs; rows of the weight computed together
 
-static ptrdiff_t dot_row(int in) // pairs of a row of inputs, whole vectors of them
+static ptrdiff_t dot_row(int in) // number of pairs in a row of inputs, padded to whole vectors
 {
     return (pairs(in) + 15) / 16 * 16;
 }
@@ -116,7 +116,7 @@ static void round_row(int count, const float *from, ptrdiff_t words, Bf16Pair *t
     memset(to + pairs(count), 0, (words - pairs(count)) * sizeof *to);
 }
 
-/* Each piece of the weight is rounded once and used for the whole batch before the next. */
+/* Adds dot products. Each piece of the weight is rounded once and used for the whole batch. */
 static void add_dots(int threads, int n, int in, int out, const Bf16Pair *x, const float *weight,
                      float *y)
 {
@@ -161,8 +161,8 @@ static void linear(Device *device, int n, int in, int out, bool relu, const floa
             y[i] = y[i] < 0 ? 0 : y[i];
 }
 
-/* C with long rows, panel by panel, so that a panel of B stays in the cache. Panels are packed from
- * `count` rows of B, two rows into one of pairs. */
+/* Computes a C with long rows, panel by panel, so that a panel of B stays in the cache. Panels are
+ * packed from `count` rows of B, two rows into one of pairs. */
 static void product_by_panels(Device *device, const PairProduct *p, const float *b, int count)
 {
     const int threads = cpu_threads(device, (double)p->rows * p->columns * count);
@@ -188,7 +188,7 @@ static void product_by_panels(Device *device, const PairProduct *p, const float 
     }
 }
 
-/* dW = dy^T x: the sum runs over the rows of both. */
+/* Computes dW = dy^T x: the sum runs over the rows of both. */
 static void linear_grad_params(Device *device, int n, int in, int out, const float *x,
                                const float *dy, float *dweight, float *dbias)
 {
@@ -216,7 +216,7 @@ static void linear_grad_params(Device *device, int n, int in, int out, const flo
                       x, n);
 }
 
-/* dx = dy W: the sum runs over the outputs. */
+/* Computes dx = dy W: the sum runs over the outputs. */
 static void linear_grad_input(Device *device, int n, int in, int out, const float *dy,
                               const float *weight, float *dx)
 {

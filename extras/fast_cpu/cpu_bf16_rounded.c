@@ -66,7 +66,7 @@ INLINE void all_rows(const PairProduct *p, const int vectors, int column)
         tile(p, 1, vectors, i, column);
 }
 
-/* Fewer columns than a vector has: computed in a vector of their own, the rest of it zeros. */
+/* Computes fewer columns than a vector has, in a vector of their own padded with zeros. */
 static void last_columns(const PairProduct *p, int column)
 {
     const int count = p->columns - column;

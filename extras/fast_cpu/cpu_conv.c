@@ -1,16 +1,16 @@
 /*
  * Convolution forward. A row of outputs is a matrix product with a row for each place, a column for
  * each filter, and a sum over the window under the filter, whose lines are contiguous. The next
- * place's window begins in_channels numbers further on: no need to copy windows into a matrix, as
- * im2col does. Only the filters are transposed, to be adjacent. With pooling and 3 x 3 filters,
- * Winograd's algorithm computes pairs of rows in two thirds of the time.
+ * place's window begins in_channels numbers later, so there is no need to copy windows into a
+ * matrix, as im2col does. Only the filters are transposed, to be adjacent. With pooling and 3 x 3
+ * filters, Winograd's algorithm computes pairs of rows in two thirds of the time.
  */
 #include <math.h>
 
 #include "extras/fast_cpu/cpu_kernels.h"
 #include "extras/fast_cpu/cpu_product.h"
 
-/* Scratch: the filters, then for each thread two rows of outputs, then what Winograd needs. */
+/* Returns the scratch size: filters, two rows of outputs per thread, then what Winograd needs. */
 static size_t scratch_numel(ConvShape shape, int threads)
 {
     const size_t two_rows = 2 * (size_t)conv_out_size(shape) * shape.out_channels;
@@ -18,7 +18,7 @@ static size_t scratch_numel(ConvShape shape, int threads)
            cpu_winograd_scratch(shape, threads);
 }
 
-/* From [out][ky][kx][in] to [ky][kx][in][out]. */
+/* Transposes from [out][ky][kx][in] to [ky][kx][in][out]. */
 static float *transpose_filters(Device *device, ConvShape shape, const float *weight)
 {
     float *filters = cpu_scratch(device, scratch_numel(shape, device->threads));
@@ -29,7 +29,7 @@ static float *transpose_filters(Device *device, ConvShape shape, const float *we
     return filters;
 }
 
-/* One row of outputs, without the bias, whose first window begins at x. */
+/* Computes one row of outputs, without the bias, whose first window begins at x. */
 static void conv_row(ConvShape shape, const float *x, const float *filters, float *y)
 {
     const int line = shape.kernel * shape.in_channels;

@@ -1,9 +1,9 @@
 /*
  * Gradients of a convolution, image by image. Each chunk of the batch sums its images' gradients of
  * weight and bias; then the chunks are summed, in order. A shard is two chunks, whose images
- * alternate, and the order is the shards' tree. Where the input's gradient is needed too, skipping
+ * alternate, and the order is the shards' tree. If the input's gradient is needed too, skipping
  * zeros pays (cpu_scatter.c). The first layer needs none, and pixels of one channel do not
- * vectorise: there the weight's gradient is a matrix product.
+ * vectorise, so there the weight's gradient is a matrix product.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 #include "extras/fast_cpu/cpu_kernels.h"
 #include "extras/fast_cpu/cpu_product.h"
 
-/* Floats of a chunk: the sums for the weight, then those for the bias. */
+/* Returns a chunk's number of floats: the sums for the weight, then those for the bias. */
 static ptrdiff_t sums_numel(ConvShape shape)
 {
     return (ptrdiff_t)shape.out_channels * (conv_filter_numel(shape) + 1);
 }
 
-/* The weight's gradient as a product with a column per filter: dweight is [ky][kx][in][out]. */
+/* Computes dweight as a product with a column per filter: dweight is [ky][kx][in][out]. */
 static void product_grad(ConvShape shape, const float *x, const float *dy, float *dweight)
 {
     const int size = conv_out_size(shape), channels = shape.out_channels;
@@ -40,7 +40,7 @@ static void product_grad(ConvShape shape, const float *x, const float *dy, float
                                 .add = true });
 }
 
-/* Sums the chunks' gradients; transposed: in the layout of product_grad. */
+/* Sums the chunks' gradients; if transposed, they are in the layout of product_grad. */
 static void add_chunks(Device *device, ConvShape shape, bool transposed, int chunks,
                        const float *sums, float *dweight, float *dbias)
 {
@@ -67,10 +67,10 @@ void cpu_conv_grad(Device *device, ConvShape shape, int n, const float *x, const
     const bool is_product = argmax == NULL && dx == NULL;
     const int shards = device->shards;
     const int chunks = shards > 0 ? CPU_CHUNKS_PER_SHARD * shards : cpu_min(n, CPU_CHUNKS);
-    const int step = shards > 0 ? chunks : 1; // from one image of a chunk to the next
+    const int step = shards > 0 ? chunks : 1; // distance between two images of a chunk
     float *sums = cpu_scratch(device, CPU_CHUNKS * sums_numel(shape));
 
-    atomic_int next = 0; // images take unequal time: only nonzero numbers cost any
+    atomic_int next = 0; // images take unequal time, because only nonzero numbers cost any
 #pragma omp parallel num_threads(device->threads)
     for (int chunk; (chunk = next++) < chunks;) {
         float *sum = sums + chunk * sums_numel(shape);

@@ -1,24 +1,24 @@
-/* cpu_kernels.h - the fast kernels, for device_cpu.c's table; what they share is in nn/plain.h. */
+/* cpu_kernels.h - the fast kernels, for device_cpu.c's table; shared code is in nn/plain.h. */
 #ifndef EXTRAS_FAST_CPU_CPU_KERNELS_H
 #define EXTRAS_FAST_CPU_CPU_KERNELS_H
 
 #include "common/nn/plain.h"
 
-/* Pools two rows of outputs into one; argmax says which of its four outputs each unit is: 0 and 1
+/* Pools two rows of outputs into one; argmax is each unit's index among its four outputs: 0 and 1
  * above, 2 and 3 below, the first of equals, as in PyTorch. */
 void cpu_pool_rows(int size, int channels, const float *rows, const float *bias, float *y,
                    uint8_t *argmax);
 
 /* Convolutions of 3 x 3 in pairs of rows; see cpu_winograd.c. */
 size_t cpu_winograd_scratch(ConvShape shape, int threads);
-/* Once per pass: filters lie as [3][3][in][out]. */
+/* Transforms the filters, once per pass; they lie as [3][3][in][out]. */
 void cpu_winograd_filters(ConvShape shape, const float *filters, float *scratch);
-/* Two rows of outputs, without the bias, whose first window begins at x. Skips an odd last column,
- * which pooling ignores. */
+/* Computes two rows of outputs, without the bias, whose first window begins at x. Skips an odd last
+ * column, which pooling ignores. */
 void cpu_winograd_rows(ConvShape shape, int thread, const float *x, float *scratch, float *y);
 
-/* The gradient of one image, zeros in dy skipped: adds to dweight and, unless it is NULL, to dx.
- * argmax is NULL where there was no pooling. See cpu_scatter.c. */
+/* Computes the gradient of one image, skipping zeros in dy: adds to dweight and, unless it is NULL,
+ * to dx. argmax is NULL without pooling. See cpu_scatter.c. */
 void cpu_scatter_grad(ConvShape shape, const float *x, const float *dy, const uint8_t *argmax,
                       const float *weight, float *dweight, float *dx);
 

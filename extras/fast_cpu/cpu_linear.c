@@ -1,6 +1,6 @@
 /*
  * The linear layer: y = x W^T + b, dW = dy^T x, dx = dy W. The weight of the first one has a
- * million numbers, each used once per image: so a piece of it, once in a cache, must be used for
+ * million numbers, each used once per image, so a piece of it, once in a cache, must be used for
  * the whole batch before the next. Threads divide the columns of the result.
  */
 #include <string.h>
@@ -10,12 +10,12 @@
 
 enum {
     DOT_DEPTH = 1024, // 64 rows of inputs, cut to this, fit into the L2 cache
-    PANEL_DEPTH = 128, // and such a panel, 32 KiB, into the L1 cache
+    PANEL_DEPTH = 128, // such a panel, 32 KiB, fits into the L1 cache
     PANEL_COLUMNS = 64,
-    BLOCK_ROWS = 32, // of a panel; each shard sums them separately
+    BLOCK_ROWS = 32, // rows of a panel that each shard sums separately
 };
 
-/* Every thread keeps its columns at each depth, so none waits for another. */
+/* Computes dot products. A thread keeps its columns at each depth, so none waits for another. */
 static void dot_products(int threads, int n, int in, int out, const float *x, const float *weight,
                          float *y)
 {
@@ -45,8 +45,8 @@ void cpu_linear(Device *device, int n, int in, int out, bool relu, const float *
             y[i] = y[i] < 0 ? 0 : y[i];
 }
 
-/* Some columns of a product whose B has long rows, into c. Rows a multiple of 4 KiB apart evict
- * each other from the cache, so a panel is packed first. */
+/* Computes some columns of a product whose B has long rows, into c. Rows a multiple of 4 KiB apart
+ * evict each other from the cache, so a panel is packed first. */
 static void product_panel(const Product *p, int column, int columns, float *c)
 {
     _Alignas(64) float panel[PANEL_DEPTH][PANEL_COLUMNS];
@@ -65,8 +65,8 @@ static void product_panel(const Product *p, int column, int columns, float *c)
     }
 }
 
-/* The same, added to C, with the sum cut into shards. Their sums are combined block by block, while
- * they are in the cache. */
+/* Adds such a product to C, with the sum cut into shards. The shards' sums are combined block by
+ * block, while they are in the cache. */
 static void add_panel_of_shards(const Product *p, int shards, int column, int columns)
 {
     _Alignas(64) float sums[CPU_MAX_SHARDS][BLOCK_ROWS * PANEL_COLUMNS];

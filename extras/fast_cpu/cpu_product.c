@@ -90,7 +90,7 @@ void cpu_product(const Product *p)
         one_column(p, j);
 }
 
-/* A tile whose sums run along the vectors: the lanes are added at the end. */
+/* Computes a tile whose sums run along the vectors: the lanes are added at the end. */
 INLINE void dot_tile(const DotProducts *p, const int rows, const int columns, int row, int column)
 {
     const float *a = p->a + row * p->stride, *b = p->b + column * p->stride;

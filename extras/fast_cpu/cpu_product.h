@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A vector of floats of the processor's width, at any address; and how many of them make a row of a
+/* A vector of floats of the processor's width, at any address; and how many of them form a row of a
  * tile (see cpu_product.c): a tile just fits into 32 registers, or 16. */
 #if defined(__AVX512F__)
 enum { LANES = 16, TILE_VECTORS = 4 };
@@ -20,7 +20,7 @@ typedef float Vector __attribute__((vector_size(4 * LANES), aligned(4), may_alia
  * functions with such loops are inlined into callers that pass constant bounds. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* The sum of a vector. By address: gcc 14 for ARM cannot pass a vector of less than its usual
+/* Sums a vector. By address, because gcc 14 for ARM cannot pass a vector of less than its usual
  * alignment. */
 static inline float vector_sum(const Vector *vector)
 {
@@ -35,7 +35,7 @@ static inline float vector_sum(const Vector *vector)
 /* C = A B, or C += A B. Rows of B and C are contiguous; A may lie in any order. The sum runs over
  * outer x inner, because a window of an image is `outer` pieces of contiguous memory. */
 typedef struct {
-    int rows, columns; // of C
+    int rows, columns; // size of C
     int outer, inner;
     const float *a; // a[row * a_row + o * a_outer + i * a_inner]
     ptrdiff_t a_row, a_outer, a_inner;
@@ -50,10 +50,10 @@ void cpu_product(const Product *product);
 
 /* C += A B^T: each element is the dot product of a row of A and a row of B. */
 typedef struct {
-    int rows, columns; // of C
-    int depth; // of the dot products
+    int rows, columns; // size of C
+    int depth; // length of the dot products
     const float *a, *b;
-    ptrdiff_t stride; // from one row to the next, in A and in B
+    ptrdiff_t stride; // distance between rows in A and in B
     float *c; // c[row * c_row + column]
     ptrdiff_t c_row;
 } DotProducts;

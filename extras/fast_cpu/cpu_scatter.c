@@ -14,15 +14,15 @@ enum {
     SPAN = 6, // vectors of a window's line done together: three pixels of 32 channels on AVX-512
 };
 
-/* The gradients of one filter's outputs that are not zero. */
+/* One filter's output gradients that are not zero. */
 typedef struct {
     int count;
-    int window[RUN]; // where in the image their window begins
+    int window[RUN]; // where in the image the window begins
     float value[RUN];
 } Survivors;
 
-/* From `count` outputs of one filter, which are `stride` apart in dy and argmax. argmax names the
- * corner of the 2 x 2 that a pooled output came from; NULL: no pooling. */
+/* Lists them for `count` outputs of one filter, which are `stride` apart in dy and argmax. argmax
+ * names the corner of the 2 x 2 that a pooled output came from; NULL without pooling. */
 static void list_survivors(Survivors *survivors, int count, int stride, const int *window,
                            const int *corner, const float *dy, const uint8_t *argmax)
 {
@@ -35,8 +35,8 @@ static void list_survivors(Survivors *survivors, int count, int stride, const in
     survivors->count = survived;
 }
 
-/* Scatters them through `vectors` vectors of the window, starting at offset `at`. dx may be
- * NULL. */
+/* Scatters the gradients through `vectors` vectors of the window, starting at offset `at`. dx may
+ * be NULL. */
 INLINE void scatter(const Survivors *survivors, const int vectors, int at, const float *filter,
                     float *dfilter, const float *x, float *dx)
 {
@@ -58,7 +58,7 @@ INLINE void scatter(const Survivors *survivors, const int vectors, int at, const
         *(Vector *)(dfilter + j * LANES) = sum[j];
 }
 
-/* The same for a single number of the window. */
+/* Scatters the gradients through a single number of the window. */
 static void scatter_one(const Survivors *survivors, int at, float filter, float *dfilter,
                         const float *x, float *dx)
 {

@@ -13,7 +13,7 @@
 #include "extras/fast_cpu/cpu_kernels.h"
 #include "extras/fast_cpu/cpu_product.h"
 
-enum { PRODUCTS = 4 }; // along an axis
+enum { PRODUCTS = 4 }; // number of products along an axis
 
 /* The three transforms, along one axis, of n sequences at once: the k-th number of sequence i is
  * from[k * from_step + i]. */
@@ -53,12 +53,12 @@ static void transform_products(ptrdiff_t n, const float *restrict from, ptrdiff_
     }
 }
 
-/* The stages of a pair of rows, in floats. A unit is 2 x 2 outputs. */
+/* The stages for a pair of rows, in floats. A unit is 2 x 2 outputs. */
 typedef struct {
     ptrdiff_t lines; // pixels transformed vertically, [PRODUCTS][in_size][in]
-    ptrdiff_t pixels; // and horizontally, [PRODUCTS][PRODUCTS][units][in]
-    ptrdiff_t products; // times the weights, [PRODUCTS][PRODUCTS][units][out]
-    ptrdiff_t halves; // transformed vertically, [2][PRODUCTS][units][out]
+    ptrdiff_t pixels; // pixels also transformed horizontally, [PRODUCTS][PRODUCTS][units][in]
+    ptrdiff_t products; // pixels times the weights, [PRODUCTS][PRODUCTS][units][out]
+    ptrdiff_t halves; // products transformed vertically, [2][PRODUCTS][units][out]
 } Stages;
 
 static Stages stages_of(ConvShape shape)
@@ -76,7 +76,7 @@ static ptrdiff_t thread_numel(ConvShape shape)
     return stages.lines + stages.pixels + stages.products + stages.halves;
 }
 
-/* The transformed weights, [PRODUCTS][PRODUCTS][in][out]. */
+/* Returns the size of the transformed weights, [PRODUCTS][PRODUCTS][in][out]. */
 static ptrdiff_t weights_numel(ConvShape shape)
 {
     return (ptrdiff_t)PRODUCTS * PRODUCTS * shape.in_channels * shape.out_channels;

@@ -1,7 +1,7 @@
 /*
  * --device plain --amp bf16: the plain kernels, on copies of their operands that are rounded to
- * bf16. They multiply and add in float32, as the other devices add. What is rounded is the same as
- * in cpu_bf16_layers.c.
+ * bf16. They multiply and add in float32, as the other devices add. The same operands are rounded
+ * as in cpu_bf16_layers.c.
  */
 #include "extras/fast_cpu/cpu_bf16.h"
 
@@ -12,15 +12,15 @@
 #include "common/nn/plain.h"
 
 typedef struct {
-    CpuState cpu; // first: the plain kernels take the state as this
+    CpuState cpu; // first, because the plain kernels take the state as this
     DeviceOps plain;
     struct {
         float *values;
-        size_t numel; // the most that was asked for
-    } copy[2]; // of a kernel's two operands
+        size_t numel; // the largest size requested
+    } copy[2]; // copies of a kernel's two operands
 } State;
 
-/* Copy `which` gets these numbers, rounded. */
+/* Rounds these numbers into copy `which`. */
 static const float *round_copy(Device *device, int which, size_t numel, const float *from)
 {
     State *state = device->state;

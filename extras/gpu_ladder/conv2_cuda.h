@@ -16,18 +16,18 @@
 #include <cublas_v2.h>
 
 enum { CHANNELS = 32, IN_SIZE = 26, OUT_SIZE = 24, FILTERS = 64, KERNEL = 3 };
-enum { LINE = KERNEL * CHANNELS, DEPTH = KERNEL * LINE }; // of a window
-enum { WINDOWS = OUT_SIZE * OUT_SIZE }; // of an image
+enum { LINE = KERNEL * CHANNELS, DEPTH = KERNEL * LINE }; // a window's line, and the whole window
+enum { WINDOWS = OUT_SIZE * OUT_SIZE }; // windows per image
 
-/* Device memory, dense, channels last; up to 4,096 images. */
+/* The arrays: device memory, dense, channels last; up to 4,096 images. */
 typedef struct {
     int images;
     const float *x; // [images][IN_SIZE][IN_SIZE][CHANNELS]
     const float *weight; // [FILTERS][DEPTH]
     float *y; // [images * WINDOWS][FILTERS]
-    float *columns; // [images * WINDOWS][DEPTH]: im2col alone needs it
-    void *x16, *weight16, *columns16; // the same in fp16, from conv2_prepare
-    cublasHandle_t blas; // it works on `stream`
+    float *columns; // [images * WINDOWS][DEPTH]: only im2col needs it
+    void *x16, *weight16, *columns16; // x, weight and columns in fp16, from conv2_prepare
+    cublasHandle_t blas; // works on `stream`
     cudaStream_t stream;
 } Conv2;
 

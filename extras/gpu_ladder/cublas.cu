@@ -1,6 +1,6 @@
 /*
- * cublas.cu - what the rungs are compared with: cuBLAS's product alone, of a matrix of windows that
- * lies in memory already, in float32 and in fp16. It also rounds to fp16 what later rungs read.
+ * cublas.cu - the reference for the rungs: cuBLAS's product alone, of a matrix of windows that lies
+ * in memory already, in float32 and in fp16. It also rounds to fp16 what later rungs read.
  */
 #include "extras/gpu_ladder/conv2_cuda.h"
 

@@ -28,7 +28,7 @@
 #include "common/base/memory.h"
 #include "extras/hierarchical/split.h"
 
-#define SHORT_BYTES ((size_t)32 * 1024) // up to here flat is faster: bench/RESULTS.md
+#define SHORT_BYTES ((size_t)32 * 1024) // up to this size flat is faster: bench/RESULTS.md
 #define MB 1e6
 #define LINE_BYTES 256
 
@@ -43,7 +43,7 @@ Work hierarchical_all_reduce(Hierarchy *hierarchy, float *grads, size_t numel)
 {
     ProcessGroup *node = &hierarchy->node, *across = &hierarchy->across;
     const size_t share = hierarchy->equal ? numel / (size_t)node->world_size : 0;
-    const size_t rest = numel - share * (size_t)node->world_size; // before the shares
+    const size_t rest = numel - share * (size_t)node->world_size; // the remainder, before `shares`
     float *shares = grads + rest;
     float *own = shares + (size_t)node->rank * share;
 
@@ -67,7 +67,7 @@ Work hierarchical_all_reduce(Hierarchy *hierarchy, float *grads, size_t numel)
     return work;
 }
 
-/* The CommHook. Short buckets are averaged as without it. */
+/* The CommHook. Averages short buckets as if there were no hook. */
 static Work average_bucket(void *state, float *grads, size_t numel)
 {
     Hierarchy *hierarchy = state;
@@ -76,7 +76,7 @@ static Work average_bucket(void *state, float *grads, size_t numel)
     return hierarchical_all_reduce(hierarchy, grads, numel);
 }
 
-/* ---- what was sent ---- */
+/* ---- counting traffic ---- */
 
 /* Counts a message of an all_reduce, or of a stage. A rank sends at least one in each. */
 static void count_sent(Nodes *nodes, const Collective *collective, int to, size_t bytes)
@@ -104,7 +104,7 @@ static void report(ProcessGroup *pg, const Hierarchy *hierarchy)
     char line[LINE_BYTES] = "";
     for (int i = 0; i < 2; i++) {
         const size_t length = strlen(line);
-        const int num_calls = (int)(sent[i].num_calls / (uint64_t)pg->world_size); // of each rank
+        const int num_calls = (int)(sent[i].num_calls / (uint64_t)pg->world_size); // per rank
         if (num_calls > 0)
             snprintf(line + length, LINE_BYTES - length,
                      "%s%s: %.1f MB between nodes, %.1f MB inside, in %d call%s",

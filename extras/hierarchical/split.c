@@ -2,7 +2,7 @@
  * All ranks gather their colors; each computes the members from them.
  *
  * A subgroup renumbers its ranks from 0, so all code for groups works on it unchanged. It shares
- * connections and queue with its group: so the calls of both keep their order, chains of waiting
+ * connections and queue with its group, so the calls of both keep their order, chains of waiting
  * ranks are followed across them, and a lost rank is named by every rank.
  */
 #include "extras/hierarchical/split.h"

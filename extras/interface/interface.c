@@ -1,6 +1,6 @@
 /*
- * GLOO_SOCKET_IFNAME, PyTorch's variable, names the interface at which the other ranks reach this
- * machine. As there it may be a list, "ib0,eth0": but we use one interface, the first that this
+ * PyTorch's variable GLOO_SOCKET_IFNAME names the interface at which the other ranks reach this
+ * machine. As there it may be a list, "ib0,eth0"; but we use one interface, the first that this
  * machine has.
  */
 #include "extras/interface/interface.h"

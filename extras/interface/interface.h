@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* The numeric address of an interface ("eth0") of this machine, IPv4 if it has one. -1 and errno:
- * there is none (ENODEV: no such interface, or none that others could use). */
+/* Returns the numeric address of an interface ("eth0") of this machine, IPv4 if it has one, in
+ * `address`. -1 and errno if none (ENODEV: no such interface, or no address others could use). */
 int interface_address(const char *interface, char *address, size_t bytes);
 
 #endif

@@ -35,19 +35,19 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
     FUNCTION(comm_deregister, ncclCommDeregister)
 
 typedef struct {
-    char *memory; // NULL: the place is free
+    char *memory; // NULL if the slot is free
     size_t bytes;
-    void *handle; // NULL: not registered
+    void *handle; // NULL if not registered
 } Array;
 
 static struct {
     struct {
         REGISTER_FUNCTIONS(LIBRARY_POINTER)
     } lib;
-    const DeviceOps *usual; // the device's table before; NULL: the option is off
+    const DeviceOps *usual; // the device's table before; NULL if the option is off
     DeviceOps ops;
     Array arrays[MAX_ARRAYS];
-    Nccl *nccl; // of the group; NULL: there is none
+    Nccl *nccl; // the group's; NULL if there is none
     Observer observer;
 } registered;
 
@@ -93,7 +93,7 @@ static void release(Device *device, void *memory)
 
 /* ---- the group ---- */
 
-/* Before a collective on an array of ours begins: NCCL must know the array. */
+/* Registers our arrays with NCCL before the first collective on them begins. */
 static void see(void *context, const Collective *collective, CollectiveState state)
 {
     (void)context;
@@ -111,7 +111,7 @@ static void see(void *context, const Collective *collective, CollectiveState sta
         }
 }
 
-/* A library without these functions ends the program before the ranks meet. */
+/* Ends the program before the ranks meet if the library lacks these functions. */
 static void check(const ProcessGroup *pg, const Args *args)
 {
     if (!args->nccl_register)
@@ -124,7 +124,7 @@ static void check(const ProcessGroup *pg, const Args *args)
 
 static void formed(ProcessGroup *pg, const Args *args)
 {
-    if (!args->nccl_register || pg->backend != &backend_nccl) // GPUs that are shared go by tcp
+    if (!args->nccl_register || pg->backend != &backend_nccl) // shared GPUs communicate by tcp
         return;
     Device *device = (Device *)((const char *)pg->place.replaying - offsetof(Device, replaying));
     if (registered.usual == NULL) {

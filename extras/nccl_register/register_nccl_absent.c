@@ -1,4 +1,4 @@
-/* Stands in for register_nccl.c where there is no NCCL. */
+/* Stands in for register_nccl.c in builds without NCCL. */
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 

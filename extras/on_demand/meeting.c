@@ -1,7 +1,7 @@
 /*
- * How a rank calls others and answers them. Many callers are read at once: a stranger that sends
- * nothing delays no rank. In a job with a secret each connection begins with a handshake
- * (handshake.h), else the caller shows the group's key.
+ * How a rank calls others and answers them. Many callers are read at once, so a connection that
+ * sends nothing delays no rank. In a job with a secret each connection begins with a handshake
+ * (handshake.h); otherwise the caller shows the group's key.
  */
 #include "extras/on_demand/meeting.h"
 
@@ -19,7 +19,7 @@
 
 /* How a connection begins in a job without a secret; the answer is HANDSHAKE_WELCOME. */
 typedef struct {
-    Key256 key; // of the group
+    Key256 key; // the group's key
     int32_t caller, answerer, channel;
 } Opening;
 
@@ -27,25 +27,25 @@ typedef struct {
 typedef struct {
     int fd;
     double since; // on the clock of seconds_awake()
-    HandshakeAnswer *answer; // in a job with a secret
-    bool is_sealed; // its Hello was (handshake.h)
-    Opening opening; // in one without
-    size_t bytes; // received of it
+    HandshakeAnswer *answer; // used in a job with a secret
+    bool is_sealed; // whether its Hello had a valid seal (handshake.h)
+    Opening opening; // used in a job without a secret
+    size_t bytes; // bytes received of `opening`
 } Caller;
 
 struct Meeting {
     Mesh *mesh;
     const ProcessGroup *pg;
-    Key256 drawn; // by rank 0
-    const Key256 *key; // this, or the secret's
-    HandshakePurpose own; // what this rank means and callers must mean
+    Key256 drawn; // the key drawn by rank 0
+    const Key256 *key; // `drawn`, or the secret's key
+    HandshakePurpose own; // this rank's purpose, which callers must share
     int listen_fd;
-    char address[MESH_ADDRESS_BYTES]; // of listen_fd: "HOST PORT"
+    char address[MESH_ADDRESS_BYTES]; // the address of listen_fd: "HOST PORT"
     Caller caller[MAX_CALLERS]; // oldest first
     int num_callers, num_turned_away;
 };
 
-/* Returns 0 if it is let in. */
+/* Shows the key, or makes the handshake. Returns 0 if this rank is let in. */
 static int show_key(const Meeting *meeting, int fd, const HandshakePurpose *own, double deadline)
 {
     if (meeting->pg->store->has_secret)
@@ -64,7 +64,7 @@ int meeting_call(const Meeting *meeting, Store *store, int peer, int channel, do
     const int fd = mesh_call(meeting->pg, store, peer, deadline);
     if (fd < 0 || show_key(meeting, fd, &own, deadline) == 0)
         return fd;
-    close(fd); // a rank in a crowd may hang up on us, or another process answers
+    close(fd); // a crowded rank may hang up on us, or another process answers
     errno = ETIMEDOUT;
     return -1;
 }
@@ -84,7 +84,7 @@ static Caller remove_caller(Meeting *meeting, int i)
     return caller;
 }
 
-/* Closes the connection of a stranger, and logs it (the first few). */
+/* Closes a connection that is not of this group, and logs it (the first few). */
 static void turn_away(Meeting *meeting, int i)
 {
     close(remove_caller(meeting, i).fd);
@@ -93,8 +93,8 @@ static void turn_away(Meeting *meeting, int i)
                     meeting->num_turned_away == MAX_WARNINGS ? " (and says no more of such)" : "");
 }
 
-/* Sleeps until a connection or bytes arrive, and accepts a connection if there is one. False and
- * errno: none can be accepted, and turning others away would not help. */
+/* Sleeps until a connection or bytes arrive, and accepts a connection if there is one. Returns
+ * false and errno if none can be accepted, and turning others away would not help. */
 static bool accept_caller(Meeting *meeting, double seconds)
 {
     struct pollfd pollfds[MAX_CALLERS + 1] = { { .fd = meeting->listen_fd, .events = POLLIN } };
@@ -103,21 +103,21 @@ static bool accept_caller(Meeting *meeting, double seconds)
     poll_awake(pollfds, (nfds_t)meeting->num_callers + 1, seconds);
 
     const int fd = net_accept(meeting->listen_fd, 0);
-    if (fd < 0 && errno == ETIMEDOUT) // none is waiting
+    if (fd < 0 && errno == ETIMEDOUT) // no connection is waiting
         return true;
     if (fd < 0 && meeting->num_callers == 0)
         return false;
     int oldest = 0;
     while (oldest < meeting->num_callers && meeting->caller[oldest].is_sealed)
         oldest++;
-    if (fd < 0 || meeting->num_callers == MAX_CALLERS) // out of descriptors or places
+    if (fd < 0 || meeting->num_callers == MAX_CALLERS) // no free descriptor or slot
         turn_away(meeting, oldest % meeting->num_callers);
     if (fd >= 0)
         meeting->caller[meeting->num_callers++] = (Caller){ .fd = fd, .since = seconds_awake() };
     return true;
 }
 
-/* Takes what has arrived; `purpose` is as for handshake_read. */
+/* Reads the available bytes; `purpose` is as for handshake_read. */
 static HandshakeState read_caller(const Meeting *meeting, Caller *caller, HandshakePurpose *purpose)
 {
     Opening *opening = &caller->opening;
@@ -151,7 +151,7 @@ bool meeting_answer(Meeting *meeting, double seconds, LetIn *let_in)
         Caller *caller = &meeting->caller[i];
         HandshakePurpose purpose = meeting->own;
         purpose.answerer = meeting->own.caller;
-        purpose.caller = meeting->pg->world_size; // and another than the answerer
+        purpose.caller = meeting->pg->world_size; // any rank but the answerer
         purpose.channel = NUM_CHANNELS - 1;
         const HandshakeState state = read_caller(meeting, caller, &purpose);
         const bool is_late = seconds_awake() >= caller->since + HANDSHAKE_SECONDS;

@@ -4,21 +4,21 @@
 
 #include "common/comm/tcp/tcp_mesh.h"
 
-/* One thread's, but for meeting_call and meeting_interrupt. */
+/* Used by one thread only, except for meeting_call and meeting_interrupt. */
 typedef struct Meeting Meeting;
 
-Meeting *meeting_begin(Mesh *mesh, const ProcessGroup *pg); // listens, and publishes its address
+Meeting *meeting_begin(Mesh *mesh, const ProcessGroup *pg); // listens, and publishes the address
 void meeting_end(Meeting *meeting);
 const char *meeting_address(const Meeting *meeting);
 
 /* Opens a channel to a peer, whose address is in this store. Returns its descriptor, or -1 and
- * errno: ECONNREFUSED if nobody listens there, ETIMEDOUT if it does not let us in. */
+ * errno: ECONNREFUSED if no process listens there, ETIMEDOUT if it does not let us in. */
 int meeting_call(const Meeting *meeting, Store *store, int peer, int channel, double deadline);
 
-/* Passes callers of this group on to let_in, for so many seconds or until something happened, and
- * turns others away. False and errno: no connection can be accepted. */
+/* Passes callers of this group on to let_in, for `seconds` or until something happens, and turns
+ * others away. Returns false and errno if no connection can be accepted. */
 typedef void LetIn(Mesh *mesh, int peer, int channel, int fd);
 bool meeting_answer(Meeting *meeting, double seconds, LetIn *let_in);
-void meeting_interrupt(Meeting *meeting); // for good: meeting_answer returns false
+void meeting_interrupt(Meeting *meeting); // permanently: meeting_answer then returns false
 
 #endif

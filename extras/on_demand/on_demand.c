@@ -1,16 +1,16 @@
 /*
  * A rank connects to a few neighbors at the start, and to any other when the two first need each
- * other: so a group opens n log n connections and not n (n - 1).
+ * other, so a group opens n log n connections and not n (n - 1).
  *
  * The neighbors are the two in the ring and those whose number differs in one bit: the partners of
  * the ring, of recursive doubling and of the tree from rank 0. A rank that needs another calls it.
  * A thread of each rank answers, so a rank need not wait for one that computes, and two ranks that
  * wait for each other can connect. If both call at the same time, the higher rank's call counts.
  *
- * Notices go to connected ranks only. A rank that ends tells them why, and each passes it on as it
- * ends, too. At a timeout a rank asks the one that it waits for, which passes the question on to
- * the rank that it waits for itself, as long as that one has said that it waits. The last rank of
- * this chain knows the missing one.
+ * Notices go to connected ranks only. A rank that ends sends them its reason, and each passes it on
+ * as it ends, too. At a timeout a rank asks the one that it waits for, which passes the question on
+ * to the rank that it waits for itself, as long as that one has reported that it waits. The last
+ * rank of this chain knows the missing one.
  */
 #include "extras/on_demand/on_demand.h"
 
@@ -27,40 +27,40 @@
 #include "common/comm/store/net.h"
 #include "extras/on_demand/meeting.h"
 
-#define CALL_SECONDS 1.0 // for the first call; each further one may take twice as long
-#define CONFIRM_SECONDS 1.0 // for the bytes that end the beginning of a connection
+#define CALL_SECONDS 1.0 // limit for the first call; it doubles for each further one
+#define CONFIRM_SECONDS 1.0 // limit for the bytes that confirm a new connection
 #define COMING_SECONDS (2 * CALL_SECONDS) // a call that takes longer no longer counts
-#define ANSWER_SECONDS 3600.0 // the thread sleeps as long if nobody calls
-#define PAUSE_MS 50 // before the next try to accept where no descriptor is free
-#define LAST_WORDS_SECONDS 1.0 // a dead rank's may arrive so much later
-#define PAUSE 0.05 // between two calls, of the time for the first
-#define IDLE_SECONDS 0.1 // a rank that has waited for less makes progress
-#define NOTICE_QUESTION (NOTICE_ALIVE + 1) // what does the peer wait for? waits_for: who asks
-#define MAX_QUESTIONS 4 // at timeouts of a call; each adds a quarter to its timeout
+#define ANSWER_SECONDS 3600.0 // how long the thread sleeps if no rank calls
+#define PAUSE_MS 50 // before accepting again when no descriptor is free
+#define LAST_WORDS_SECONDS 1.0 // how much later a dead rank's notice may arrive
+#define PAUSE 0.05 // between two calls, as a share of the first call's limit
+#define IDLE_SECONDS 0.1 // a rank that has waited for less is making progress
+#define NOTICE_QUESTION (NOTICE_ALIVE + 1) // what does the peer wait for? waits_for: the asker
+#define MAX_QUESTIONS 4 // questions at timeouts of a call; each adds a quarter to its timeout
 
 typedef enum { UNKNOWN, COMING, ARRIVED, CONNECTED } ContactState;
 
 /* What a rank knows of another. */
 typedef struct {
-    ContactState state; // ARRIVED: the driver may take it
-    int fd[NUM_CHANNELS]; // of a rank that has called; -1: not yet
+    ContactState state; // if ARRIVED, the driver may take the connection
+    int fd[NUM_CHANNELS]; // the channels of a rank that has called; -1 if not open yet
     struct Pipe *pipe;
-    double since; // of COMING
+    double since; // when it became COMING
 } Contact;
 
 struct OnDemand {
-    Meeting *meeting; // the thread's, but for calls
+    Meeting *meeting; // used by the thread only, except for calls
     const ProcessGroup *pg;
-    pthread_t thread; // if it `answers`
+    pthread_t thread; // valid if `answers`
     bool answers;
     pthread_mutex_t mutex; // guards contact[] and `calling`
-    Contact *contact; // by rank
-    int num_connected; // the driver's
+    Contact *contact; // indexed by rank
+    int num_connected; // used by the driver only
     int calling; // the rank that the driver calls, or NOBODY
     atomic_bool closing;
     int bell; // readable when a rank has arrived
-    uint64_t asked_in; // the number of the call in which the driver last asked at a timeout ...
-    int num_questions; // ... and how often it has done so in that call
+    uint64_t asked_in; // the sequence of the call in which the driver last asked at a timeout ...
+    int num_questions; // ... and how often it has asked in that call
     double next_alive; // when the driver may next pass on that a rank is alive
 };
 
@@ -72,8 +72,8 @@ bool on_demand_is_neighbor(const Mesh *mesh, int peer)
     return (bits & (bits - 1)) == 0 || distance == 1 || distance == mesh->world_size - 1;
 }
 
-/* For two channels to each of so many peers, and one more: offered memory stays open until the
- * other rank has opened it. */
+/* Reserves two descriptors for each of num_peers peers, and one more: offered memory stays open
+ * until the other rank has opened it. */
 static void reserve_descriptors(const Mesh *mesh, int num_peers)
 {
     net_reserve_descriptors(NET_SPARE_DESCRIPTORS + (NUM_CHANNELS + 1L) * num_peers,
@@ -97,7 +97,7 @@ static void forget(Contact *contact)
     contact->state = UNKNOWN;
 }
 
-/* Is the caller still there, and on both channels? It may have given up and called again. */
+/* Returns true if the caller waits on both channels. It may have given up and called again. */
 static bool is_waiting(const int fd[NUM_CHANNELS])
 {
     char byte;
@@ -105,14 +105,14 @@ static bool is_waiting(const int fd[NUM_CHANNELS])
            recv(fd[1], &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-/* Does this rank's own call to the peer count, or an earlier connection? The mutex is held. */
+/* Returns true if an own call to the peer, or an earlier connection, counts. The mutex is held. */
 static bool has_own(const Mesh *mesh, int peer)
 {
     const struct OnDemand *state = mesh->on_demand;
     return state->contact[peer].state >= ARRIVED || (state->calling == peer && peer < mesh->rank);
 }
 
-/* Both channels are open. From the answer on both ranks count on the connection. */
+/* Answers a caller with both channels open. After the answer both ranks count on the connection. */
 static void welcome(Mesh *mesh, int peer, const int fd[NUM_CHANNELS])
 {
     struct OnDemand *state = mesh->on_demand;
@@ -121,7 +121,7 @@ static void welcome(Mesh *mesh, int peer, const int fd[NUM_CHANNELS])
     pthread_mutex_lock(&state->mutex);
     const bool counts = is_there && !has_own(mesh, peer);
     if (counts)
-        contact->state = CONNECTED; // the driver does not call it any more
+        contact->state = CONNECTED; // so the driver no longer calls it
     else
         forget(contact);
     pthread_mutex_unlock(&state->mutex);
@@ -137,7 +137,7 @@ static void welcome(Mesh *mesh, int peer, const int fd[NUM_CHANNELS])
     eventfd_write(state->bell, 1);
 }
 
-/* Takes a channel of a caller. Data comes first. */
+/* Takes a caller's channel. The data channel comes first. */
 static void let_in(Mesh *mesh, int peer, int channel, int fd)
 {
     struct OnDemand *state = mesh->on_demand;
@@ -145,7 +145,7 @@ static void let_in(Mesh *mesh, int peer, int channel, int fd)
     pthread_mutex_lock(&state->mutex);
     const bool counts = !has_own(mesh, peer) && (channel == 0 || contact->state == COMING);
     if (counts && channel == 0) {
-        forget(contact); // what is left of an earlier call
+        forget(contact); // the rest of an earlier call
         *contact = (Contact){ .state = COMING, .fd = { fd, -1 }, .since = seconds_awake() };
     } else if (counts) {
         contact->fd[channel] = fd;
@@ -195,7 +195,7 @@ static void arrive(Mesh *mesh)
     pthread_mutex_unlock(&state->mutex);
 }
 
-/* False: the peer has called already, or just now. */
+/* Returns false if the peer has called already, or is calling. */
 static bool may_call(struct OnDemand *state, int peer)
 {
     pthread_mutex_lock(&state->mutex);
@@ -209,7 +209,7 @@ static bool may_call(struct OnDemand *state, int peer)
 }
 
 /* Finds the peer's address over a connection of its own to the store, since another thread may be
- * using the group's, and calls it. False and errno: ECONNREFUSED if it is gone. */
+ * using the group's, and calls it. Returns false and errno: ECONNREFUSED if the peer is gone. */
 static bool open_channels(Mesh *mesh, int peer, double deadline, int fd[NUM_CHANNELS])
 {
     const Store *groups = mesh->on_demand->pg->store;
@@ -232,7 +232,7 @@ static bool open_channels(Mesh *mesh, int peer, double deadline, int fd[NUM_CHAN
     return done;
 }
 
-/* False and errno if the peer does not answer in time, or has called us. */
+/* Returns false and errno if the peer does not answer in time, or has called us. */
 static bool call(Mesh *mesh, int peer, double deadline)
 {
     int fd[NUM_CHANNELS];
@@ -274,7 +274,7 @@ static void connect_on_demand(Mesh *mesh, int peer)
             end_call(state, peer, done);
         if (done)
             return;
-        if (is_gone) // another rank may know why; or it has called us before
+        if (is_gone) // another rank may know why; or the peer has called us before
             mesh_sleep_until(mesh, seconds_awake() + LAST_WORDS_SECONDS);
         if (is_gone && mesh->peer[peer].data < 0)
             mesh_lost(mesh, peer);
@@ -287,7 +287,7 @@ static void connect_on_demand(Mesh *mesh, int peer)
 
 /* ---- the rank that is missing ---- */
 
-/* Has it said of late that it waits? */
+/* Returns true if the peer has recently reported that it waits. */
 static bool waits_too(const Mesh *mesh, int peer)
 {
     return mesh->peer[peer].heard_at > seconds_awake() - mesh->timeout / 2;
@@ -313,7 +313,7 @@ static noreturn void end_in_a_circle(Mesh *mesh, int waits_for)
                collective_describe(mesh->collective, text), mesh->timeout, mesh->rank, waits_for);
 }
 
-/* At this rank's timeout. False: the peer itself is missing. */
+/* Asks at this rank's timeout. Returns false if the peer itself is missing. */
 static bool ask_at_timeout(Mesh *mesh, int waits_for)
 {
     struct OnDemand *state = mesh->on_demand;
@@ -328,7 +328,7 @@ static bool ask_at_timeout(Mesh *mesh, int waits_for)
     return true;
 }
 
-/* A question has come from a rank that waits for this one. */
+/* Answers a question from a rank that waits for this one. */
 static void answer_question(Mesh *mesh, int asking)
 {
     const int waits_for = mesh->wait.peer;
@@ -350,8 +350,8 @@ static void answer_question(Mesh *mesh, int asking)
                waits_for, collective_describe(mesh->collective, text), mesh->timeout);
 }
 
-/* A rank that is alive is so for ranks, too, that it is not connected with: this is passed on, but
- * only once in a while, or it would go round for ever. */
+/* Passes on that a rank is alive, for ranks that are not connected to it, but only once in a while,
+ * or the notice would circulate forever. */
 static void heard(Mesh *mesh, const Notice *notice)
 {
     struct OnDemand *state = mesh->on_demand;
@@ -382,8 +382,8 @@ static void call_neighbor(Mesh *mesh, Meeting *meeting, Store *store, int peer)
         }
 }
 
-/* A neighbor that calls again did not get the first welcome. Other ranks are early: they will call
- * again. */
+/* Lets a neighbor in. One that calls again did not get the first welcome. Other ranks are early:
+ * they will call again. */
 static void let_neighbor_in(Mesh *mesh, int peer, int channel, int fd)
 {
     int *own = channel_of(mesh, peer, channel);
@@ -393,7 +393,7 @@ static void let_neighbor_in(Mesh *mesh, int peer, int channel, int fd)
     *own = on_demand_is_neighbor(mesh, peer) ? fd : -1;
 }
 
-/* Returns world_size if all higher neighbors are connected. */
+/* Returns the first absent higher neighbor; world_size if all are connected. */
 static int first_absent(const Mesh *mesh)
 {
     int peer = mesh->rank + 1;
@@ -466,7 +466,7 @@ static void form(Mesh *mesh, const ProcessGroup *pg)
     if (num_neighbors < n - 1)
         answer_from_now_on(mesh);
     else
-        free_state(mesh); // a small group
+        free_state(mesh); // not needed in a small group
 }
 
 static void close_door(Mesh *mesh)

@@ -4,7 +4,7 @@
 
 #include "common/comm/tcp/tcp_mesh.h"
 
-/* Is the peer, another rank, one of those that this rank is always connected to? */
+/* Returns true if the peer, another rank, is one that this rank is connected to from the start. */
 bool on_demand_is_neighbor(const Mesh *mesh, int peer);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * A fault on a terminal, as one block: what happened, to whom, since when, and what comes next.
- * What several ranks say, or how they ended, is one line.
+ * A fault on a terminal, as one block: what happened, to which rank, since when, and what comes
+ * next. If several ranks have the same message, or ended the same way, they share one line.
  */
 #include <dirent.h>
 #include <jansson.h>
@@ -14,7 +14,7 @@
 #include "extras/output/rank_report.h"
 #include "extras/output/terminal.h"
 
-static char *said[FLAGS_MAX_WORKERS]; // by local rank: its last message; NULL: none
+static char *said[FLAGS_MAX_WORKERS]; // each local rank's last message; NULL if none
 
 /* ---- the messages of the ranks ---- */
 
@@ -39,7 +39,7 @@ static char *read_message(const Logs *logs, int local_rank)
     return message;
 }
 
-/* Removes the files by which ranks know what has been printed. */
+/* Removes the files that mark the messages already printed. */
 static void forget_said(const Logs *logs)
 {
     DIR *folder = opendir(logs->attempt);
@@ -61,7 +61,7 @@ void rank_messages_read(const Logs *logs)
 
 /* ---- the block ---- */
 
-/* "rank 3", "ranks 0, 2, 5 to 9" */
+/* Prints "rank 3", "ranks 0, 2, 5 to 9". */
 static void print_ranks(FILE *out, const bool *has, int count, int first_rank)
 {
     int num = 0;
@@ -83,8 +83,8 @@ static void print_ranks(FILE *out, const bool *has, int count, int first_rank)
     }
 }
 
-/* A line for each text that ranks have: which ranks, and the text. skip: a local rank to leave out,
- * or -1. */
+/* Prints a line for each different text: the ranks that have it, and the text. skip: a local rank
+ * to leave out, or -1. */
 static void print_folded(FILE *out, const char *label, char *const *text, int count, int first_rank,
                          int skip, const char *known)
 {

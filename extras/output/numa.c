@@ -20,11 +20,11 @@
 
 #define CPU "/devices/system/cpu/cpu%d/"
 
-static cpu_set_t *plan; // by local rank; NULL: no binding
+static cpu_set_t *plan; // indexed by local rank; NULL if there is no binding
 
 /* ---- reading /sys ---- */
 
-/* The first line of a file, "" if there is none. */
+/* Reads the first line of a file, "" if there is none. */
 static void read_line(const char *path, char *line, int bytes)
 {
     FILE *file = fopen(path, "re");
@@ -42,8 +42,8 @@ static int read_number(const char *path)
     return atoi(line);
 }
 
-/* A list such as "0-3,8,10-11"; empty if the file is missing. Numbers from CPU_SETSIZE on are left
- * out. */
+/* Reads a list such as "0-3,8,10-11"; empty if the file is missing. Leaves out numbers from
+ * CPU_SETSIZE on. */
 static cpu_set_t read_list(const char *path)
 {
     char line[8192];
@@ -76,8 +76,8 @@ static cpu_set_t cores_of(const NumaMap *map, int node)
     return cores;
 }
 
-/* Of the GPUs in the order of their addresses, those in CUDA_VISIBLE_DEVICES. Fewer than the ranks,
- * or none: the ranks compute elsewhere. */
+/* Finds the GPUs in CUDA_VISIBLE_DEVICES, by their index in the order of addresses. Returns 0 if
+ * there are fewer than the ranks: the ranks compute elsewhere. */
 static int find_gpus(NumaMap *map, int num_ranks)
 {
     char path[PATH_MAX];
@@ -90,13 +90,13 @@ static int find_gpus(NumaMap *map, int num_ranks)
         char *end = NULL;
         const long index = visible == NULL ? count : strtol(at, &end, 10);
         if ((visible != NULL && *at == '\0') || index < 0 || index >= present)
-            break; // CUDA, too, reads up to the first that is invalid
+            break; // CUDA, too, reads up to the first invalid entry
         if (visible != NULL && (end == at || (*end != ',' && *end != '\0')))
             usage_error("--numa-binding: CUDA_VISIBLE_DEVICES=%s: give numbers, as in 0,1, since "
                         "names do not say where a GPU is",
                         visible);
         const int node = read_number(found.gl_pathv[index]);
-        map->node_of[count] = node > 0 ? node : 0; // -1: unknown
+        map->node_of[count] = node > 0 ? node : 0; // -1 means unknown
         at = end != NULL && *end == ',' ? end + 1 : end;
     }
     globfree(&found);
@@ -113,7 +113,7 @@ void numa_read(NumaMap *map, const char *sys, const cpu_set_t *allowed, int num_
     for (int node = 0; node < CPU_SETSIZE; node++) {
         const cpu_set_t cores = cores_of(map, node);
         if (!CPU_ISSET((size_t)node, &map->nodes) || CPU_COUNT(&cores) == 0)
-            CPU_CLR((size_t)node, &map->nodes); // it has memory alone, or is for others
+            CPU_CLR((size_t)node, &map->nodes); // it has memory alone, or is for other processes
         else
             with_cores[num_nodes++] = node;
     }
@@ -134,10 +134,10 @@ void numa_read(NumaMap *map, const char *sys, const cpu_set_t *allowed, int num_
 
 /* ---- groups of cores ---- */
 
-/* Cores of a group share something: a physical core, a cache. The group's number is the first. */
+/* Groups of cores that share something: a physical core, a cache. The number is the first core. */
 typedef struct {
-    int of[CPU_SETSIZE]; // by core; -1: not in any
-    int size[CPU_SETSIZE]; // by number; 0: there is no such group
+    int of[CPU_SETSIZE]; // each core's group; -1 if none
+    int size[CPU_SETSIZE]; // each group's size; 0 if there is no such group
 } Groups;
 
 static int first_of_core(const NumaMap *map, int core)
@@ -155,7 +155,7 @@ static int first_of_cache(const NumaMap *map, int core)
     for (int i = 0; i < 16; i++) {
         snprintf(path, sizeof path, "%s" CPU "cache/index%d/type", map->sys, core, i);
         read_line(path, type, sizeof type);
-        if (type[0] != 'U' && type[0] != 'D') // neither unified nor for data
+        if (type[0] != 'U' && type[0] != 'D') // neither unified nor a data cache
             continue;
         snprintf(path, sizeof path, "%s" CPU "cache/index%d/level", map->sys, core, i);
         const int level = read_number(path);
@@ -194,7 +194,7 @@ static void add_group(cpu_set_t *chosen, const Groups *groups, int number)
 
 /* ---- the modes ---- */
 
-/* How many places before this one, or in all, are on its node. */
+/* Counts the places before this one, or in all, that are on its node. */
 static int count_places(const NumaMap *map, int place, int end)
 {
     int count = 0;
@@ -228,8 +228,7 @@ static void choose_socket(const NumaMap *map, int place, cpu_set_t *chosen)
     }
 }
 
-/* Each place has the same number of physical cores; the first ones have those that are left over.
- */
+/* Gives each place the same number of physical cores, and the first places the remaining ones. */
 static void choose_exclusive(const NumaMap *map, int place, cpu_set_t *chosen)
 {
     const cpu_set_t cores = cores_of(map, map->node_of[place]);
@@ -254,7 +253,7 @@ static void choose_exclusive(const NumaMap *map, int place, cpu_set_t *chosen)
     }
 }
 
-/* The caches take turns, those with the most cores first. */
+/* Takes the caches in turn, those with the most cores first. */
 static void choose_core_complex(const NumaMap *map, int place, cpu_set_t *chosen)
 {
     const cpu_set_t cores = cores_of(map, map->node_of[place]);

@@ -13,24 +13,24 @@ typedef struct {
     cpu_set_t allowed; // cores that this process may use
     cpu_set_t nodes; // NUMA nodes that have such cores
     int num_places;
-    int node_of[FLAGS_MAX_WORKERS]; // by place
+    int node_of[FLAGS_MAX_WORKERS]; // indexed by place
 } NumaMap;
 
-/* Reads it from the folder `sys`. Usage error if there are not two nodes, CUDA_VISIBLE_DEVICES has
- * names, or a rank's GPU is on a node that has no cores for it. */
+/* Reads the map from the folder `sys`. Usage error if there are not two nodes, CUDA_VISIBLE_DEVICES
+ * has names, or a rank's GPU is on a node that has no cores for it. */
 void numa_read(NumaMap *map, const char *sys, const cpu_set_t *allowed, int num_ranks);
 
-/* The mode of that name; usage error if there is none. */
+/* Returns the mode with that name; usage error if there is none. */
 int numa_mode(const char *name);
 
-/* The cores of a local rank in that mode. Usage error if there are too few. */
+/* Chooses a local rank's cores in that mode. Usage error if there are too few. */
 void numa_choose(const NumaMap *map, int mode, int local_rank, cpu_set_t *chosen);
 
-/* Chooses for all ranks, from /sys, or for a test from the folder in DDP_SYS. Nothing happens
- * without --numa-binding. */
+/* Chooses for all ranks, from /sys, or for a test from the folder in DDP_SYS. Does nothing without
+ * --numa-binding. */
 void numa_plan(const Flags *flags);
 
-/* Binds this process to what was chosen: a plain system call, after fork. */
+/* Binds this process to the chosen cores: a plain system call, after fork. */
 bool numa_bind(int local_rank);
 
 #endif

@@ -18,15 +18,15 @@
 #include "extras/output/tee.h"
 #include "launcher/launch.h"
 
-/* By local rank. */
+/* The outputs of the ranks, by local rank. */
 typedef struct {
     char redirects[FLAGS_MAX_WORKERS]; // to a file: 1 stdout, 2 stderr, 3 both (torchrun's numbers)
-    char tee[FLAGS_MAX_WORKERS]; // likewise to a file and the console
-    char shown[FLAGS_MAX_WORKERS]; // 1: on the console
+    char tee[FLAGS_MAX_WORKERS]; // to a file and the console, with the same numbers
+    char shown[FLAGS_MAX_WORKERS]; // 1 if shown on the console
 } Outputs;
 
-/* Reads the whole number that text begins with and sets *end behind it; -1: there is none from 0 to
- * max. */
+/* Reads the whole number that text begins with and sets *end behind it. Returns -1 if there is none
+ * from 0 to max. */
 static int read_int(const char *text, char **end, int max)
 {
     errno = 0;
@@ -34,8 +34,8 @@ static int read_int(const char *text, char **end, int max)
     return *end != text && errno == 0 && number >= 0 && number <= max ? (int)number : -1;
 }
 
-/* Sets values[R] for each local rank R of a list such as "0:1,1:3", or, where most is 0, "0,2",
- * which sets 1. False: it is no such list. */
+/* Sets values[R] for each local rank R of a list such as "0:1,1:3", or, if most is 0, "0,2", which
+ * sets 1. Returns false if it is not such a list. */
 static bool read_list(const Flags *flags, const char *text, int most, char *values)
 {
     for (char *end = NULL; text != NULL; text = *end == ',' ? end + 1 : NULL) {
@@ -53,7 +53,7 @@ static bool read_list(const Flags *flags, const char *text, int most, char *valu
 static void read_streams(const Flags *flags, const char *name, const char *text, char *streams)
 {
     char *end = NULL;
-    const int value = read_int(text, &end, 3); // for all
+    const int value = read_int(text, &end, 3); // one number for all ranks
     if (value >= 0 && *end == '\0')
         memset(streams, value, (size_t)flags->nproc_per_node);
     else if (!read_list(flags, text, 3, streams))
@@ -87,7 +87,7 @@ static int open_log(const char *path)
     return fd;
 }
 
-/* The descriptor for a worker's stream (0: stdout, 1: stderr). */
+/* Opens the descriptor for a worker's stream (0: stdout, 1: stderr). */
 static int open_stream(Logs *logs, const Outputs *outputs, int rank, int local_rank, int stream)
 {
     const bool is_teed = outputs->tee[local_rank] >> stream & 1;

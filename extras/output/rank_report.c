@@ -33,7 +33,7 @@ static void print_root(FILE *out, const Failure *root, bool several_nodes)
                 root->pid);
     else
         fprintf(out, "  rank    : none, its launcher\n");
-    if (root->signal != 0) // in torchrun's words
+    if (root->signal != 0) // as torchrun words it
         fprintf(out, "  ended   : Signal %d (%s) received by PID %d", root->signal,
                 signal_name(root->signal), root->pid);
     else
@@ -66,7 +66,7 @@ void rank_report(const Failure *root, const Workers *workers, int first_rank)
         return;
     FILE *out = open_memstream(&text, &length);
     CHECK(out != NULL, "out of memory");
-    // The message may blame another rank than the one that failed first: so it is the headline.
+    // The message may blame another rank than the one that failed first, so it is the headline.
     fprintf(out, THICK_RULE "%s FAILED%s%.*s\n" THIN_RULE, flags->program,
             root->message[0] != '\0' ? ": " : "", (int)strcspn(root->message, "\n"), root->message);
     print_root(out, root, flags->max_nodes > 1);

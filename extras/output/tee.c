@@ -1,8 +1,8 @@
 /*
- * ddprun --tee: a pipe for each stream of a worker, and one thread that copies what comes out of
- * all of them. The launcher's own thread must never wait for a slow terminal, or it would not see a
- * worker die. A line goes to the console in one write, so that those of several ranks do not mix;
- * an endless one is cut.
+ * ddprun --tee: a pipe for each stream of a worker, and one thread that copies the output from all
+ * of them. The launcher's own thread must never wait for a slow terminal, or it would not notice
+ * that a worker died. A line goes to the console in one write, so that those of several ranks do
+ * not mix; an endless one is cut.
  */
 #include "extras/output/tee.h"
 
@@ -22,13 +22,13 @@
 
 #define PREFIX_BYTES 256
 #define LINE_BYTES (64 << 10) // where lines are cut
-#define PIECE_BYTES (64 << 10) // copied at a time: what most pipes hold
+#define PIECE_BYTES (64 << 10) // bytes copied at a time: what most pipes hold
 
 typedef struct {
-    int file_fd, console_fd, filtered_fd; // -1: not written, or no longer
+    int file_fd, console_fd, filtered_fd; // -1 if it is not written, or no longer
     char *filters; // each ends with a NUL, and the last with two
     size_t prefix_bytes;
-    size_t length; // of line
+    size_t length; // length of `line`
     char line[LINE_BYTES + 1]; // the prefix and the line so far
 } Stream;
 
@@ -39,7 +39,7 @@ struct Tee {
     pthread_t thread;
 };
 
-/* The template with its ${names} replaced, cut if too long. */
+/* Expands the ${names} in the template; cuts the result if it is too long. */
 static void expand_prefix(const Flags *flags, int rank, int local_rank, char text[PREFIX_BYTES])
 {
     char host[HOST_NAME_MAX + 1] = "", numbers[2][16];
@@ -62,7 +62,7 @@ static void expand_prefix(const Flags *flags, int rank, int local_rank, char tex
     }
 }
 
-/* If nobody reads or the disk is full, drops this output. */
+/* Drops this output if its reader is gone or the disk is full. */
 static void write_or_drop(int *fd, const char *data, size_t bytes)
 {
     if (*fd < 0 || write_all(*fd, data, bytes))
@@ -72,7 +72,7 @@ static void write_or_drop(int *fd, const char *data, size_t bytes)
     *fd = -1;
 }
 
-/* "apple,or,,ange" as "apple\0or,ange\0\0". An empty text, which every line has, is left out. */
+/* Splits "apple,or,,ange" into "apple\0or,ange\0\0". Omits an empty text, which every line has. */
 static char *split_filters(const char *list)
 {
     char *filters = mem_calloc(strlen(list) + 2, 1), *to = filters;
@@ -86,7 +86,7 @@ static char *split_filters(const char *list)
     return filters;
 }
 
-/* Does what the rank wrote in this line have one of the texts? */
+/* Returns true if the rank's own text in this line has one of the texts. */
 static bool passes_filters(const Stream *stream)
 {
     const size_t bytes = stream->length - stream->prefix_bytes;
@@ -116,7 +116,7 @@ static void show(Stream *stream, const char *text, size_t bytes)
     }
 }
 
-/* Copies a piece of what is available. Returns its length; closes the stream at its end. */
+/* Copies a piece of the available output. Returns its length; closes the stream at its end. */
 static size_t copy(Stream *stream, struct pollfd *pipe)
 {
     char data[PIECE_BYTES];
@@ -147,11 +147,11 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* Copies the rest. Does not wait for other processes that still hold the stream open, but for the
- * console, as every program does: one that is stopped (Ctrl-S, a pager) may go on at any time. */
+/* Copies the rest. Does not wait for other processes that still hold the stream open, but does for
+ * the console, like every program: one that is stopped (Ctrl-S, a pager) may go on at any time. */
 static void finish_stream(Stream *stream, struct pollfd *pipe)
 {
-    int left = 0; // of the workers' output, which is in the pipe completely by now
+    int left = 0; // bytes left of the workers' output, all of which is in the pipe by now
     ioctl(pipe->fd, FIONREAD, &left);
     for (size_t n; left > 0 && (n = copy(stream, pipe)) > 0;)
         left -= (int)n;
@@ -168,7 +168,7 @@ static void finish_stream(Stream *stream, struct pollfd *pipe)
 int tee_add(Tee **tee, const TeeTarget *target, const Flags *flags, int rank, int local_rank)
 {
     if (*tee == NULL) {
-        const size_t most = 2 * (size_t)flags->nproc_per_node; // streams
+        const size_t most = 2 * (size_t)flags->nproc_per_node; // number of streams
         *tee = mem_calloc(1, sizeof **tee);
         (*tee)->streams = mem_calloc(most, sizeof *(*tee)->streams);
         (*tee)->pipes = mem_calloc(most + 1, sizeof *(*tee)->pipes);

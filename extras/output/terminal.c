@@ -17,7 +17,7 @@
 
 enum { INDENT = 4, MAX_HANG = 12, NUM_HUES = 8 };
 
-// Numbers of the 256 colours of terminals, and "faint".
+// Numbers of the terminals' 256 colours, and "faint".
 static const char *const hue[NUM_HUES] = { "38;5;33", "38;5;94",  "38;5;29",  "38;5;92",
                                            "38;5;31", "38;5;197", "38;5;202", "38;5;199" };
 #define FAULT "38;5;160"
@@ -25,7 +25,7 @@ static const char *const hue[NUM_HUES] = { "38;5;33", "38;5;94",  "38;5;29",  "3
 #define GOOD "38;5;29"
 #define DIM "2"
 
-/* 0: it does not say, or is no terminal. */
+/* Returns 0 if it is unknown, or fd is no terminal. */
 static int width_of(int fd)
 {
     struct winsize size;
@@ -34,7 +34,7 @@ static int width_of(int fd)
 
 bool terminal_is(int fd)
 {
-    static int answer[3] = { -1, -1, -1 }; // asked for each line
+    static int answer[3] = { -1, -1, -1 }; // cached, since it is asked for each line
     if (fd < 0 || fd > STDERR_FILENO)
         return false;
     const char *term = getenv("TERM");
@@ -55,7 +55,7 @@ int terminal_columns(int fd)
     return columns > 0 ? columns : 80;
 }
 
-/* The length of the line's tag, "[rank 2/4]" or "[CPU2]" or "[GPU2]", and the rank in it; 0: none.
+/* Returns the length of the line's tag, "[rank 2/4]", "[CPU2]" or "[GPU2]"; 0 if none. Sets *rank.
  */
 static size_t find_tag(const char *line, int *rank)
 {
@@ -68,7 +68,7 @@ static size_t find_tag(const char *line, int *rank)
                : 0;
 }
 
-/* The colour of what a line says, or NULL. */
+/* Returns the colour for a line with this text, or NULL. */
 static const char *style_of(const char *text)
 {
     static const struct {
@@ -85,7 +85,7 @@ static const char *style_of(const char *text)
     return is_place ? DIM : NULL;
 }
 
-/* Where the next lines of a long line begin: under the text of "  what   text", else at INDENT. */
+/* Returns the indent of a wrapped line: under the text of "  what   text", else INDENT. */
 static int hang_of(const char *line, size_t length)
 {
     size_t at = 2;
@@ -106,8 +106,8 @@ static size_t columns_of(const char *text, size_t length)
     return columns;
 }
 
-/* How much of a text of this length fits the columns, without the space behind it: up to the end of
- * a word, and at least one word. */
+/* Returns how much of a text of this length fits the columns, without the space behind it: up to
+ * the end of a word, and at least one word. */
 static size_t piece_of(const char *text, size_t length, int columns)
 {
     if ((int)columns_of(text, length) <= columns)
@@ -138,7 +138,7 @@ static void put(FILE *out, const char *style, const char *text, size_t length)
 
 static void dress_line(FILE *out, const char *line, size_t length, int columns, bool colours)
 {
-    char copy[1024]; // for its beginning
+    char copy[1024]; // the beginning of the line
     snprintf(copy, sizeof copy, "%.*s", (int)length, line);
     int rank = 0;
     const size_t tag = find_tag(copy, &rank);
@@ -178,7 +178,7 @@ char *terminal_dress(const char *text, size_t length, int columns, bool colours,
     return dressed;
 }
 
-/* Has another rank of this node printed the same error? Whoever creates the file prints it. */
+/* Returns true if another rank of this node has printed this error, and so made its file. */
 static bool is_said(const char *text)
 {
     const char *folder = getenv(TERMINAL_SAID);

@@ -8,19 +8,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-bool terminal_is(int fd); // is it one with columns, not dumb? Cached for output and error
-bool terminal_has_colours(int fd); // is it one, and NO_COLOR is not set?
-int terminal_columns(int fd); // now, since its user may change that; 80 if it does not say
+bool terminal_is(int fd); // true for a terminal with columns, not dumb; cached for output and error
+bool terminal_has_colours(int fd); // true for a terminal, if NO_COLOR is not set
+int terminal_columns(int fd); // the present number, since users resize terminals; 80 if unknown
 
-/* The lines of text as a terminal of so many columns shows them; free it with free(). A line that
- * is too long goes on below, indented. Sets *bytes. */
+/* Returns the lines of text as a terminal with that many columns shows them; free it with free(). A
+ * line that is too long goes on below, indented. Sets *bytes. */
 char *terminal_dress(const char *text, size_t length, int columns, bool colours, size_t *bytes);
 
 /* ---- a message that several ranks have is shown once ---- */
 
-/* The launcher prints who says the same, so a rank need not repeat it: it looks in this folder
- * whether another rank has printed the message. */
-#define TERMINAL_SAID "DDPRUN_SAID" // the variable
+/* The launcher reports which ranks have the same message, so a rank need not repeat it: it checks
+ * in this folder whether another rank has printed the message. */
+#define TERMINAL_SAID "DDPRUN_SAID" // the environment variable
 #define TERMINAL_SAID_FILE "said."
 
 #endif

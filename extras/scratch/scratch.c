@@ -1,7 +1,7 @@
 /*
  * A disk shared by all nodes is slow for hundreds of ranks, a node's own disk is fast. So one rank
- * of each node copies the files. They have temporary names until complete: on a machine that stands
- * in for several nodes, two ranks copy to the same place.
+ * of each node copies the files. They have temporary names until complete, because on a machine
+ * that stands in for several nodes two ranks copy to the same place.
  */
 #include "common/data/scratch.h"
 
@@ -16,7 +16,7 @@
 #include "common/data/dataset.h"
 
 /* Reads a file to its end and returns its checksum. Writes it to `copy`, which lies at `aside`,
- * unless they are NULL. Where it cannot be read, dies and leaves no partial copy. */
+ * unless they are NULL. If it cannot be read, dies and leaves no partial copy. */
 static uLong read_through(const char *path, FILE *copy, const char *aside)
 {
     static Bytef buffer[1 << 16];
@@ -25,7 +25,7 @@ static uLong read_through(const char *path, FILE *copy, const char *aside)
     for (size_t n; file != NULL && (n = fread(buffer, 1, sizeof buffer, file)) > 0;) {
         checksum = crc32(checksum, buffer, (uInt)n);
         if (copy != NULL && fwrite(buffer, 1, n, copy) < n)
-            break; // ferror remembers
+            break; // reported by ferror below
     }
     if (file == NULL || ferror(file)) {
         const int reason = errno;
@@ -41,7 +41,7 @@ static void copy_file(const char *from, const char *to)
 {
     char aside[PATH_MAX + 16];
     snprintf(aside, sizeof aside, "%s.%d", to, (int)getpid());
-    unlink(aside); // a killed run's, or a link
+    unlink(aside); // left by a killed run, or a link
     FILE *copy = fopen(aside, "wbx");
     CHECK(copy != NULL, "%s: %s: name another folder with --scratch-dir", aside, strerror(errno));
     const uLong checksum = read_through(from, copy, aside);
@@ -76,7 +76,7 @@ void scratch_fill(const Args *args)
             copy_file(from, to);
             num_copied++;
         }
-        // A file name has several spellings: another set's may be found first.
+        // A file name has several spellings, so another set's file may be found first.
         idx_find(args->scratch_dir, mnist_files[i], found);
         CHECK(strcmp(found, to) == 0,
               "%s would be read instead of %s: move it away, or name another folder with "

@@ -1,12 +1,12 @@
-/* hello.h - the first message of a handshake, and what an answerer knows of a caller. */
+/* hello.h - the first message of a handshake, and what the answerer knows of a caller. */
 #ifndef EXTRAS_SECRET_HELLO_H
 #define EXTRAS_SECRET_HELLO_H
 
 #include "common/comm/store/handshake.h"
 
-enum { HANDSHAKE_VERSION = 2, HANDSHAKE_BYTES = 32 }; // bytes of a key, a nonce and a proof
+enum { HANDSHAKE_VERSION = 2, HANDSHAKE_BYTES = 32 }; // size of a key, a nonce and a proof
 
-/* In host byte order, as TCPStore's messages. */
+/* A Hello, in host byte order like TCPStore's messages. */
 typedef struct {
     uint8_t opening, version, service, channel;
     int32_t caller, answerer, attempt;
@@ -19,10 +19,10 @@ struct HandshakeAnswer {
     HandshakeHello hello;
     uint8_t proof[HANDSHAKE_BYTES]; // the caller's
     uint8_t nonce[HANDSHAKE_BYTES]; // the answerer's
-    size_t bytes; // received, of hello and proof
+    size_t bytes; // bytes received of hello and proof
 };
 
-/* A Hello, its nonce not drawn and its seal not made yet. */
+/* Returns a Hello whose nonce and seal are not set yet. */
 HandshakeHello hello_for(const HandshakePurpose *purpose);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * The handshake of both sides, with a MAC (HMAC-SHA512-256, libsodium's crypto_auth) as the proof
+ * Both sides of the handshake, with a MAC (HMAC-SHA512-256, libsodium's crypto_auth) as the proof
  * that they know the key.
  *
- * Both authenticate the same transcript: the role of the one that speaks, the caller's Hello with
- * its nonce, and the answerer's nonce. One function writes it, so no field can be forgotten on one
- * side. Nonces are used once, so a recorded handshake cannot be used again; because of the role, a
- * proof that is sent back to its sender proves nothing. sodium_memcmp compares in constant time.
+ * Both authenticate the same transcript: the sender's role, the caller's Hello with its nonce, and
+ * the answerer's nonce. One function writes it, so no field can be forgotten on one side. Nonces
+ * are used once, so a recorded handshake cannot be used again; because of the role, a proof that is
+ * sent back to its sender proves nothing. sodium_memcmp compares in constant time.
  *
  * A Hello's seal is the proof that a caller can give before it knows the answerer's nonce.
  */
@@ -31,7 +31,7 @@ _Static_assert(offsetof(HandshakeAnswer, proof) == sizeof(HandshakeHello),
 enum { CALLER = 'c', ANSWERER = 'a', SEALER = 's' };
 
 #define SILENT_SECONDS 60.0 // torchrun's store may leave a handshake unanswered
-#define HANG_UP_SECONDS 8.0 // of trying again: a store with too many callers hangs up on some
+#define HANG_UP_SECONDS 8.0 // how long to retry: a store with too many callers hangs up on some
 
 HandshakeHello hello_for(const HandshakePurpose *purpose)
 {
@@ -45,7 +45,7 @@ HandshakeHello hello_for(const HandshakePurpose *purpose)
                              .group = purpose->group };
 }
 
-/* Is it a Hello for this answerer? Nothing in it is secret. */
+/* Returns true if it is a Hello for this answerer. Nothing in it is secret. */
 static bool is_for(const HandshakeHello *theirs, const HandshakePurpose *own)
 {
     HandshakeHello expected = hello_for(own);
@@ -59,7 +59,7 @@ static bool is_for(const HandshakeHello *theirs, const HandshakePurpose *own)
            memcmp(theirs, &expected, sizeof expected) == 0;
 }
 
-/* nonce: the answerer's; the caller's is in its Hello. */
+/* Computes a proof. nonce is the answerer's; the caller's is in its Hello. */
 static void prove(uint8_t proof[HANDSHAKE_BYTES], const Key256 *key, uint8_t role,
                   const HandshakeHello *hello, const uint8_t *nonce)
 {
@@ -114,7 +114,7 @@ static int call(int fd, const Key256 *key, const HandshakePurpose *purpose, doub
     return welcome == HANDSHAKE_WELCOME ? 0 : -1;
 }
 
-/* False: the connection is closed. The first bytes on a connection always fit. */
+/* Returns false if the connection is closed. The first bytes on a connection always fit. */
 static bool send_at_once(int fd, const void *data, size_t bytes)
 {
     return send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)bytes;
@@ -129,7 +129,7 @@ static bool send_own_proof(int fd, HandshakeAnswer *answer, const Key256 *key)
     return send_at_once(fd, reply, sizeof reply);
 }
 
-/* Takes what has arrived of the Hello, or of the proof after it. */
+/* Reads the available bytes of the Hello, or of the proof after it. */
 static HandshakeState read_message(int fd, HandshakeAnswer *answer, const Key256 *key,
                                    const HandshakePurpose *own)
 {
@@ -169,7 +169,7 @@ static HandshakeState read_call(int fd, HandshakeAnswer **answer, const Key256 *
     return state;
 }
 
-/* A wrong proof is final; a store that hangs up may do so because of a crowd, at first. */
+/* Proves knowledge of the key. A wrong proof is final; a crowded store may hang up, at first. */
 static bool prove_to_store(const Store *store, const Key256 *key, double since, double deadline)
 {
     const double silent_until = seconds_awake() + SILENT_SECONDS;

@@ -20,23 +20,23 @@
 #define MAX_BYTES 4096
 #define SECRET "--secret-file or " SECRET_VARIABLE
 
-/* What one file and run id give. */
+/* The keys made from one file and run id. */
 typedef struct {
     char path[PATH_MAX], run_id[NAME_MAX];
     Key256 key[HANDSHAKE_BACKEND + 1]; // by service
 } Secret;
 
-static Secret *known; // the latest; earlier ones stay, as a server may use them
+static Secret *known; // the latest one; earlier ones stay, as a server may use them
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static int open_file(const char *path)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // not to wait for a pipe
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // so as not to wait for a pipe
     struct stat file = { 0 };
     const int reason = fd < 0 ? errno : 0;
     const bool is_ours = fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
                          file.st_uid == geteuid() && (file.st_mode & 0177) == 0;
-    if (!is_ours && strncmp(path, "/proc/", 6) == 0) // secret_make's
+    if (!is_ours && strncmp(path, "/proc/", 6) == 0) // made by secret_make
         usage_error("the launcher's secret %s cannot be read here (%s): ranks of another user or "
                     "PID namespace need a file: --secret-file",
                     path, reason != 0 ? strerror(reason) : "it is another file");

@@ -5,10 +5,10 @@
  * only the reader `read`, each after copying. Reductions read straight from the ring. A message
  * begins at an aligned index, so that its numbers are aligned and its header is contiguous.
  *
- * To look at the other side's index takes its cache line away from the core that advances it: so a
+ * Looking at the other side's index takes its cache line away from the core that advances it, so a
  * side looks only when what it saw last is not enough for the whole message.
  *
- * A side with nothing to do sleeps on the connection, as without shared memory: so timeouts,
+ * A side with nothing to do sleeps on the connection, as without shared memory, so timeouts,
  * notices and dead peers are handled in one place. It sets `asleep` and then checks the index once
  * more; the other side advances its index and then checks `asleep`. In any order of these four, one
  * side sees the other, and no wake-up is lost. (This is Dekker's protocol: no store may be
@@ -29,21 +29,21 @@ static size_t min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* How much of a payload of `rest` bytes is contiguous at index, if `bytes` are available. */
+/* Returns how much of a payload of `rest` bytes is contiguous at index, of `bytes` available. */
 static size_t piece_bytes(uint64_t index, size_t bytes, size_t rest)
 {
     return min(min(bytes, rest), min(PIPE_BYTES - index % PIPE_BYTES, PIECE_BYTES));
 }
 
-/* The index after a piece; after the last, that of the next message. */
+/* Returns the index after a piece; after the last piece, that of the next message. */
 static uint64_t index_behind(uint64_t index, size_t piece, size_t rest)
 {
     index += piece;
     return piece < rest ? index : (index + PIPE_ALIGNMENT - 1) / PIPE_ALIGNMENT * PIPE_ALIGNMENT;
 }
 
-/* Free bytes of our ring, as last seen: up to a boundary, since the end of a message is rounded
- * up. */
+/* Returns the free bytes of our ring, as last seen, up to a boundary, since the end of a message is
+ * rounded up. */
 static size_t room_of(const Pipe *pipe)
 {
     const uint64_t limit = (pipe->seen_read + PIPE_BYTES) / PIPE_ALIGNMENT * PIPE_ALIGNMENT;
@@ -109,7 +109,7 @@ void pipe_release(Pipe *pipe)
     ring_bell(pipe);
 }
 
-/* Since the last check. */
+/* Returns true if the other side has written or read since the last check. */
 static bool has_news(const Pipe *pipe, short events)
 {
     return events == POLLIN ? atomic_load(&pipe->theirs->written) != pipe->seen_written

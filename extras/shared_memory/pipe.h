@@ -6,21 +6,21 @@
 
 #include "common/comm/tcp/tcp_mesh.h"
 
-#define PIPE_BYTES ((size_t)1024 * 1024) // of a ring: stays in the cache of two cores
+#define PIPE_BYTES ((size_t)1024 * 1024) // size of a ring: stays in the cache of two cores
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a lock would be of no use between processes");
 
-/* What one rank tells the other. Indices count bytes since the beginning. */
+/* What one rank shows the other. Indices count bytes since the beginning. */
 typedef struct {
-    _Alignas(PIPE_ALIGNMENT) _Atomic uint64_t written; // into `ring`
-    _Alignas(PIPE_ALIGNMENT) _Atomic uint64_t read; // of the other's ring
-    _Alignas(PIPE_ALIGNMENT) _Atomic uint32_t asleep; // or about to sleep: send the wake-up byte
+    _Alignas(PIPE_ALIGNMENT) _Atomic uint64_t written; // index in own `ring`
+    _Alignas(PIPE_ALIGNMENT) _Atomic uint64_t read; // index in the other's ring
+    _Alignas(PIPE_ALIGNMENT) _Atomic uint32_t asleep; // or about to be: send the wake-up byte
     _Alignas(PIPE_ALIGNMENT) char ring[PIPE_BYTES];
 } PipeEnd;
 
 /* The layout of the shared memory. */
 typedef struct {
-    PipeEnd end[2]; // the lower rank's, the higher rank's
+    PipeEnd end[2]; // the lower rank's, then the higher rank's
 } PipeMemory;
 
 /* One rank's view. Its own state is never read from memory that another process can write. */
@@ -29,12 +29,12 @@ typedef struct Pipe {
     PipeEnd *own, *theirs;
     int bell; // the connection that wakes the other side
     uint64_t written, read; // our indices; `read` runs ahead of own->read until pipe_release
-    uint64_t seen_written, seen_read; // theirs, as last seen
+    uint64_t seen_written, seen_read; // the other side's indices, as last seen
 } Pipe;
 
 /* Entries of PipeOps. Like sendmsg and recvmsg with MSG_DONTWAIT, they move a header (all of it or
  * nothing) and a part of the payload. They return how many bytes were moved, or -1 and EAGAIN
- * (EPROTO: the memory is damaged). Both sides use the same parts, and elements are never split.
+ * (EPROTO if the memory is damaged). Both sides use the same parts, and elements are never split.
  * pipe_receive does not copy the payload, but points part[1].iov_base to it; it is valid until
  * pipe_release. */
 ssize_t pipe_send(Pipe *pipe, const struct iovec part[2]);
@@ -42,8 +42,8 @@ ssize_t pipe_receive(Pipe *pipe, struct iovec part[2]);
 void pipe_release(Pipe *pipe);
 
 /* Call pipe_sleep before waiting on the bell until the other side has written (POLLIN) or read
- * (POLLOUT) something, upon which it sends a byte; false: it has done so already, do not wait. Call
- * pipe_wake afterwards: it takes the byte; false: the bell is closed, and nothing came. */
+ * (POLLOUT) something, upon which it sends a byte; false if it has done so already: do not wait.
+ * Call pipe_wake afterwards: it takes the byte; false if the bell is closed, and nothing came. */
 bool pipe_sleep(Pipe *pipe, short events);
 bool pipe_wake(Pipe *pipe, short events);
 

@@ -24,9 +24,9 @@
 
 #define NAME_BYTES 64
 
-/* Where the memory is. */
+/* The location of the memory. */
 typedef struct {
-    int32_t pid, fd; // fd -1: there is none
+    int32_t pid, fd; // fd is -1 if there is no memory
     uint64_t nonce;
 } Offer;
 
@@ -36,7 +36,7 @@ static bool is_disabled(void)
     return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
 }
 
-/* Includes the network namespace: nodes simulated on one machine must behave as several. */
+/* Includes the network namespace, because nodes simulated on one machine must behave as several. */
 static void name_of(uint64_t nonce, char name[NAME_BYTES])
 {
     struct stat network = { 0 };
@@ -73,7 +73,7 @@ static PipeMemory *make_memory(Offer *offer)
     return NULL;
 }
 
-/* NULL: it is not the memory that was offered. */
+/* Returns NULL if it is not the memory that was offered. */
 static PipeMemory *find_memory(const Offer *offer)
 {
     char path[64], name[NAME_BYTES], due[NAME_BYTES + 32], found[sizeof due] = "";
@@ -100,7 +100,7 @@ static Pipe *make_pipe(const Mesh *mesh, int peer, int data, PipeMemory *memory)
     return pipe;
 }
 
-/* NULL, too, if the peer is gone: the first message will find that out. */
+/* Returns NULL, too, if the peer is gone: the first message will detect that. */
 static Pipe *offer_memory(const Mesh *mesh, int peer, int data, double deadline)
 {
     char yes = 0;
@@ -164,10 +164,10 @@ static int shared_memory_wake(Mesh *mesh, const int peer[2])
     return lost;
 }
 
-/* How a thread that drives shares a core with others (sched(7)). With a short time slice it runs as
- * soon as it is woken, and soon again after sched_yield, however many others want the core (from
- * Linux 6.12 on); its share of the core stays the same. A caller whose rank has a core keeps the
- * usual slice: two ranks that run for long at the same time pass many short messages. Messages
+/* Sets how a thread that drives shares a core with others (sched(7)). With a short time slice it
+ * runs as soon as it is woken, and soon again after sched_yield, however many others want the core
+ * (from Linux 6.12 on); its share of the core stays the same. A caller whose rank has a core keeps
+ * the usual slice: two ranks that run for long at the same time pass many short messages. Messages
  * through shared memory keep a core busy all the time, so the progress thread then leaves it to
  * those that compute: with SCHED_BATCH it does not preempt them. */
 static void schedule(const Mesh *mesh, bool computes)

@@ -1,4 +1,4 @@
-/* The rate of a line in the notation of tc: bits per second. */
+/* A line's rate in the notation of tc: bits per second. */
 #include <stdlib.h>
 #include <string.h>
 

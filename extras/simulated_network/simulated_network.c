@@ -28,19 +28,19 @@
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a lock would be of no use between processes");
 
-/* Of one node, in nanoseconds of the monotonic clock, which all processes of a machine share. */
+/* A node's line, in nanoseconds of the monotonic clock, which all processes of a machine share. */
 typedef struct {
     _Alignas(64) _Atomic int64_t out_free_at, in_free_at;
 } Line;
 
-static Line *lines; // by node; NULL: nothing is simulated
+static Line *lines; // indexed by node; NULL if nothing is simulated
 static size_t lines_bytes;
 static const char *rate; // as the user wrote it
 static double seconds_a_byte;
 
 /* ---- the memory that the ranks share ---- */
 
-/* Rank 0's descriptor stays open: the memory goes when the last rank ends. */
+/* Creates the memory. Rank 0's descriptor stays open: the memory goes when the last rank ends. */
 static int make_memory(const ProcessGroup *pg, const char *key)
 {
     char text[TEXT_BYTES], name[TEXT_BYTES];
@@ -56,7 +56,7 @@ static int make_memory(const ProcessGroup *pg, const char *key)
     return fd;
 }
 
-/* -1: it is not the memory of rank 0, which runs on another machine. */
+/* Returns -1 if it is not the memory of rank 0, which runs on another machine. */
 static int find_memory(const ProcessGroup *pg, const char *key)
 {
     char text[TEXT_BYTES] = "", path[64], due[TEXT_BYTES], found[TEXT_BYTES] = "";
@@ -76,7 +76,7 @@ static int find_memory(const ProcessGroup *pg, const char *key)
 static void formed(ProcessGroup *pg, const Args *args)
 {
     if (lines != NULL)
-        munmap(lines, lines_bytes); // an earlier group's
+        munmap(lines, lines_bytes); // left by an earlier group
     lines = NULL;
     rate = args->simulate_network;
     if (rate == NULL)
@@ -102,14 +102,14 @@ const GroupHooks network_hooks = { .formed = formed };
 
 /* ---- the lines ---- */
 
-/* The nodes of process_group_set_nodes; without it, or if there is only one, each rank stands for a
- * node. */
+/* Returns the node set by process_group_set_nodes; if none, or only one, is set, each rank stands
+ * for a node. */
 static int node_of(const ProcessGroup *pg, int rank)
 {
     return pg->nodes != NULL ? pg->nodes->node_of[rank] : rank;
 }
 
-/* Occupies a line for a time. Returns when it is free again. */
+/* Occupies a line for some time. Returns when it is free again. */
 static double occupy(_Atomic int64_t *free_at, double seconds)
 {
     const int64_t now = (int64_t)(1e9 * seconds_now()), span = (int64_t)ceil(1e9 * seconds);
@@ -129,7 +129,7 @@ static double arrival(Mesh *mesh, int from, size_t bytes)
     if (theirs == ours)
         return 0;
     const double seconds = (double)bytes * seconds_a_byte;
-    const double lag = seconds_awake() - seconds_now(); // the lines' clock is that of all ranks
+    const double lag = seconds_awake() - seconds_now(); // all ranks share the lines' clock
     const double arrives = lag + fmax(occupy(&lines[theirs].out_free_at, seconds),
                                       occupy(&lines[ours].in_free_at, seconds));
     if (arrives > mesh->deadline)

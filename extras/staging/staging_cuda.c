@@ -1,5 +1,5 @@
 /*
- * GPU data for backends that only reach host memory.
+ * GPU data for backends that can only access host memory.
  *
  *     GPU      backward ------+        +-- backward ----------------+        +-- optimizer -->
  *                        copy |        |                       copy |        |
@@ -25,10 +25,10 @@
 /* A pending call. */
 typedef struct {
     const ProcessGroup *pg;
-    long ticket; // the backend's
+    long ticket; // the backend's ticket
     char *device_out; // where the result is copied to
     const void *host_out;
-    size_t out_bytes; // 0: nothing is copied
+    size_t out_bytes; // 0 if nothing is copied
     char *pinned; // reused by later calls
     size_t pinned_bytes;
 } Slot;
@@ -41,7 +41,7 @@ typedef struct Staging {
     long started, finished; // tickets handed out, tickets whose result is on the GPU
 } Staging;
 
-/* Copies between host and GPU. On return that is done, and all that was queued before it. */
+/* Copies between host and GPU. Returns when that and everything queued before it is done. */
 static void copy(const Staging *staging, void *to, const void *from, size_t bytes)
 {
     if (bytes > 0)
@@ -50,7 +50,7 @@ static void copy(const Staging *staging, void *to, const void *from, size_t byte
     CUDA_CHECK(cudaEventSynchronize(staging->copied));
 }
 
-/* Finishes calls until `finished` of them are. */
+/* Finishes calls until `finished` of them are done. */
 static void finish(Staging *staging, long finished)
 {
     for (; staging->finished < finished; staging->finished++) {
@@ -61,8 +61,8 @@ static void finish(Staging *staging, long finished)
     }
 }
 
-/* A call may use the result of an earlier one that has not been waited for, as the stages of an
- * all-reduce do: that must be on the GPU before it is copied to the host again. */
+/* Finishes earlier calls, not waited for yet, whose result is this input, as in the stages of an
+ * all-reduce: it must be on the GPU before it is copied to the host again. */
 static void finish_input(Staging *staging, const char *in, size_t in_bytes)
 {
     for (long ticket = staging->started - 1; ticket >= staging->finished; ticket--) {
@@ -72,7 +72,7 @@ static void finish_input(Staging *staging, const char *in, size_t in_bytes)
     }
 }
 
-/* Pinned memory of at least so many bytes. It grows in the first steps only. */
+/* Reserves at least `bytes` of pinned memory. It grows in the first steps only. */
 static void reserve(Slot *slot, size_t bytes)
 {
     if (bytes <= slot->pinned_bytes)
@@ -92,7 +92,7 @@ static Collective move_to_host(Staging *staging, Slot *slot, const Collective *c
     if (out_bytes > 0 && !cuda_is_on_gpu(c->out))
         out_bytes = 0;
 
-    // One after the other, or the same for a call in place.
+    // Input, then result; or both at one place for a call in place.
     Collective host = *c;
     const bool in_place = c->in == c->out;
     const size_t out_at = in_place ? 0 : (in_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -135,7 +135,7 @@ static Staging *staging_init(const ProcessGroup *pg)
 {
     Staging *staging = mem_calloc(1, sizeof *staging);
     staging->compute = pg->place.stream;
-    // Blocking: a host thread that spins takes the core on which the backend's thread works.
+    // Blocking, because a spinning host thread would take the core of the backend's thread.
     CUDA_CHECK(
         cudaEventCreateWithFlags(&staging->copied, cudaEventDisableTiming | cudaEventBlockingSync));
     return staging;

@@ -1,6 +1,6 @@
 /*
- * The operations of PyTorch's TCPStore that only PyTorch's clients send. As those of the store
- * itself they run in one thread, one at a time; false: disconnect the client.
+ * The operations of PyTorch's TCPStore that only PyTorch's clients send. Like those of the store
+ * itself they run in one thread, one at a time; they return false to disconnect the client.
  */
 #include "common/comm/store/store_service.h"
 
@@ -19,7 +19,7 @@ static Entry *find(const Client *client, Blob key)
     return found == NULL ? NULL : *found;
 }
 
-/* Empty where there is none. */
+/* Returns an empty Blob if there is none. */
 static Blob value_of(const Entry *entry)
 {
     if (entry == NULL || entry->value == NULL)
@@ -28,7 +28,7 @@ static Blob value_of(const Entry *entry)
     return take_blob(&at);
 }
 
-/* SETs the key to both parts. */
+/* Sets the key to both parts, as SET does. */
 static bool set_joined(Client *client, Blob key, Blob front, Blob back)
 {
     Bytes pair = { 0 };
@@ -42,7 +42,7 @@ static bool set_joined(Client *client, Blob key, Blob front, Blob back)
     return goes_on;
 }
 
-/* A value that no reply shares grows where it is: to append little to much costs little. */
+/* Appends. A value that no reply shares grows in place: appending little to much costs little. */
 static bool append(Client *client, Cursor at)
 {
     const Blob key = take_blob(&at), back = take_blob(&at);
@@ -68,7 +68,7 @@ static bool append(Client *client, Cursor at)
     return true;
 }
 
-/* As many GETs or SETs. */
+/* Executes that many GETs or SETs. */
 static bool repeat(Client *client, StoreOperation operation, Cursor *at)
 {
     bool goes_on = true;
@@ -82,7 +82,7 @@ typedef struct {
     bool goes_on;
 } Listing;
 
-/* twalk_r comes to a node with children three times. */
+/* Lists a key once, although twalk_r visits a node with children three times. */
 static void list_key(const void *node, VISIT visit, void *argument)
 {
     const Entry *entry = *(const Entry *const *)node;
@@ -124,7 +124,7 @@ static bool barrier(Client *client, Cursor at)
                REPLY(client, uint8_t, STORE_STOP_WAITING);
     if (!service_write(client, entry, blob_of(text)))
         return false;
-    service_wait_cancel(client); // it waits even if the key is there, and wakes no client
+    service_wait_cancel(client); // the client waits even if the key is there, and wakes no other
     return service_wait_begin(client, entry);
 }
 

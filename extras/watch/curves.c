@@ -1,4 +1,4 @@
-/* A point costs a small all_reduce and a pass over the gradients: so not every step is one. */
+/* A point costs a small all_reduce and a pass over the gradients, so not every step is one. */
 #include "extras/watch/curves.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ void curves_init(Curves *curves, const Args *args, const Model *model, int rank,
     look_at_clock(curves, model->step);
 }
 
-/* Of the averaged gradients, so the same on all ranks. */
+/* Computes the norm of the averaged gradients, which is the same on all ranks. */
 static double gradient_norm(Curves *curves, const Model *model)
 {
     device_copy(model->device, curves->grads, model->grads, model->numel * sizeof(float),

@@ -1,5 +1,5 @@
 /*
- * curves.h - the curves of a run in TensorBoard: its progress, its speed, and where its time goes.
+ * curves.h - a run's curves in TensorBoard: its progress, its speed, and how its time is spent.
  *
  *   train/loss, train/gradient_norm, train/lr     of the group's batch: losses averaged over ranks
  *   test/loss, test/accuracy                      after each epoch
@@ -15,25 +15,25 @@
 #include "extras/watch/span.h"
 
 typedef struct {
-    EventFile events; // on rank 0
+    EventFile events; // open on rank 0
     int rank;
     int interval; // steps between two points
-    double lr; // --lr
-    LrSchedule schedule; // of it
-    int batch_size; // of a rank
-    float *grads; // a copy of the gradients, PyTorch's order or not
+    double lr; // the value of --lr
+    LrSchedule schedule; // the schedule of lr
+    int batch_size; // the batch size of one rank
+    float *grads; // a copy of the gradients, in PyTorch's order or not
     double time, seconds[NUM_SPAN_KINDS]; // at the latest point
-    uint64_t step; // of it
+    uint64_t step; // at the latest point
 } Curves;
 
 /* Opens a file in args->metrics_dir, on rank 0. Points are drawn every args->log_interval steps. */
 void curves_init(Curves *curves, const Args *args, const Model *model, int rank,
                  size_t steps_per_epoch);
 
-/* After each step. Collective, at the steps that are points. */
+/* Called after each step. Collective, at the steps that are points. */
 void curves_step(Curves *curves, const Model *model);
 
-/* After an evaluation; on rank 0. */
+/* Called after an evaluation, on rank 0. */
 void curves_test(Curves *curves, uint64_t step, double loss, double accuracy);
 void curves_free(Curves *curves);
 

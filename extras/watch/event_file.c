@@ -1,8 +1,8 @@
 /*
- * Two nested formats, both small. A protocol buffer is a list of fields: a key (number times 8 plus
- * how the value is stored), then the value, a text or a message with its length in front. A record
- * wraps it so that a truncated or damaged file is noticed. All numbers are little-endian, as on
- * every machine this runs on.
+ * Two nested formats, both small. A protocol buffer is a list of fields: a key (the number times 8
+ * plus how the value is stored), then the value, a text or a message with its length in front. A
+ * record wraps it so that a truncated or damaged file is noticed. All numbers are little-endian, as
+ * on every machine this runs on.
  */
 #include "extras/watch/event_file.h"
 
@@ -32,7 +32,7 @@ static void put(Message *message, const void *bytes, size_t length)
     message->length += length;
 }
 
-/* Seven bits at a time, the lowest first; the top bit says that more follow. */
+/* Writes seven bits at a time, the lowest first; the top bit is set if more follow. */
 static void put_varint(Message *message, uint64_t value)
 {
     do {
@@ -53,7 +53,7 @@ static void put_bytes(Message *message, unsigned field, const void *bytes, size_
     put(message, bytes, length);
 }
 
-/* What every event begins with: wall time and step. */
+/* Writes what every event begins with: wall time and step. */
 static Message event_begin(uint64_t step)
 {
     Message event = { .length = 0 };
@@ -67,8 +67,8 @@ static Message event_begin(uint64_t step)
     return event;
 }
 
-/* CRC-32C (Castagnoli), bit by bit: an event is short. "Masked", because the checksum of bytes that
- * contain checksums would be a poor one. */
+/* Computes CRC-32C (Castagnoli), bit by bit: an event is short. "Masked", because the checksum of
+ * bytes that contain checksums would be a poor one. */
 static uint32_t masked_crc(const void *bytes, size_t length)
 {
     uint32_t crc = ~0u;
@@ -81,7 +81,7 @@ static uint32_t masked_crc(const void *bytes, size_t length)
     return (crc >> 15 | crc << 17) + 0xa282ead8;
 }
 
-/* Begins a file. That its step is written, though it is 0, is peculiar to ours. */
+/* Begins a file. Writing its step, though it is 0, identifies files that we wrote. */
 static Message version_event(void)
 {
     static const char version[] = "brain.Event:2";
@@ -112,7 +112,7 @@ static void write_record(EventFile *events, const Message *message)
         give_up(events);
 }
 
-/* False at the end, and where a record is not whole, or longer than ours. */
+/* Returns false at the end, and if a record is incomplete, or longer than ours. */
 static bool read_record(FILE *file, Message *message)
 {
     uint64_t length;
@@ -126,7 +126,7 @@ static bool read_record(FILE *file, Message *message)
            fread(&crc, sizeof crc, 1, file) == 1 && crc == masked_crc(message->byte, length);
 }
 
-/* Of an event of ours; UINT64_MAX: it has none where ours have it. */
+/* Returns the step of one of our events; UINT64_MAX if it has none in the expected place. */
 static uint64_t step_of(const Message *event)
 {
     uint64_t step = 0;
@@ -140,7 +140,7 @@ static uint64_t step_of(const Message *event)
     return step;
 }
 
-/* Cuts a file of ours from the first event on that is of first_step or later, or not whole. */
+/* Cuts a file of ours at its first event that is incomplete, or of first_step or later. */
 static void cut_file(int fd, const char *name, uint64_t first_step)
 {
     Message event;
@@ -148,7 +148,7 @@ static void cut_file(int fd, const char *name, uint64_t first_step)
     struct stat status; // a pipe may block, a link names a file elsewhere
     const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
                          status.st_nlink == 1 &&
-                         flock(fd, LOCK_EX | LOCK_NB) == 0; // else it is written
+                         flock(fd, LOCK_EX | LOCK_NB) == 0; // else another run is writing it
     FILE *file = fdopen(fd, "r+");
     CHECK(file != NULL, "out of memory");
     const Message version = version_event();
@@ -162,7 +162,7 @@ static void cut_file(int fd, const char *name, uint64_t first_step)
     fclose(file);
 }
 
-/* Other programs' event files may lie in the folder: they are left as they are. */
+/* Cuts only our files: other programs' event files in the folder are left as they are. */
 static void cut_files(const char *dir, uint64_t first_step)
 {
     static const char prefix[] = "events.out.tfevents.";

@@ -17,14 +17,14 @@ typedef struct {
 } EventFile;
 
 /* Starts a new file in the folder, which must exist: events.out.tfevents.SECONDS.HOST.PID.NUMBER.
- * What earlier files of ours in the folder have from first_step on is removed, since it is trained
- * again (a fresh start: 1). A page of TensorBoard that has read it drops it, too, by a SessionLog
- * START; its Python reader ignores the first that it meets, so every file has one. Dies if the
- * folder cannot be written. Local. */
+ * Removes from our earlier files in the folder whatever they have from first_step on, since it is
+ * trained again (a fresh start: 1). A page of TensorBoard that has read it drops it, too, by a
+ * SessionLog START; its Python reader ignores the first that it meets, so every file has one. Dies
+ * if the folder cannot be written. Local. */
 void event_file_open(EventFile *events, const char *dir, uint64_t first_step);
 
-/* The point (step, value) of the curve `tag`, e.g. "train/loss". Local; never waits for a device.
- * The first failure (disk full) is a warning, and ends the file: training is worth more. */
+/* Adds the point (step, value) to the curve `tag`, e.g. "train/loss". Local; never waits for a
+ * device. Warns at the first failure (disk full) and ends the file: training is worth more. */
 void event_file_scalar(EventFile *events, const char *tag, uint64_t step, double value);
 
 /* Makes what was written so far visible to readers; TensorBoard looks every few seconds. */

@@ -8,7 +8,7 @@
 
 enum { EXPLAINED_STEPS = 2 };
 
-static const Model *explained_model; // whose steps to explain; NULL: say nothing
+static const Model *explained_model; // the model whose steps are explained; NULL if none
 static uint64_t last_step;
 static size_t bytes_waited_for;
 
@@ -17,7 +17,7 @@ static bool alone(void)
     return peers.world_size == 1;
 }
 
-/* Weights and biases of the layer whose weight has this name. */
+/* Counts the weights and biases of the layer whose weight has this name. */
 static size_t layer_numel(const char *name)
 {
     for (int i = 0; i + 1 < explained_model->num_parameters; i += 2)

@@ -8,14 +8,14 @@
 
 #include "common/nn/model.h"
 
-/* Starts on rank 0, if the environment asks for it and nobody listens to spans yet (a trace does),
- * else a warning. Stops by itself after two steps. Local. */
+/* Starts on rank 0, if the environment asks for it; warns instead if spans already have a listener,
+ * such as a trace. Stops by itself after two steps. Local. */
 void explain_start(const Model *model, int rank);
 
-/* Does the environment ask this rank to explain? */
+/* Returns true if the environment asks this rank to explain. */
 bool explain_wanted(int rank);
 
-/* An all_reduce of gradients has been called. */
+/* Notes that an all_reduce of gradients has been called. */
 void explain_bucket(size_t bytes);
 
 #endif

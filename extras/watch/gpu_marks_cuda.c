@@ -21,7 +21,7 @@
 enum {
     RING = 1024,
     STRETCH = 256, // marks that share a reference
-    NUM_REFERENCES = RING / STRETCH + 2, // of all marks in the ring, plus the one before
+    NUM_REFERENCES = RING / STRETCH + 2, // enough for all marks in the ring, plus the one before
     MAX_MARKS = 1 << 22, // two for each span and collective that a timeline holds
     NUM_TRIES = 16
 };
@@ -33,18 +33,18 @@ static struct {
     long num_marks, num_read;
     cudaEvent_t mark[RING], reference[NUM_REFERENCES];
     double *time; // [1 + MAX_MARKS] the GPU's seconds since the first reference
-    double stretch_time; // of the reference of the stretch being read
+    double stretch_time; // the time of the reference for the stretch being read
     double host_begin; // when the GPU reached the first reference
 } marks;
 
-/* The time between two events, once the GPU has passed both. */
+/* Returns the time between two events, once the GPU has passed both. */
 static double seconds_between(cudaEvent_t from, cudaEvent_t to)
 {
     float milliseconds = 0;
     cudaError_t error = cudaEventElapsedTime(&milliseconds, from, to);
     if (error == cudaErrorNotReady) {
         cudaGetLastError(); // clears it, or the next kernel launch would report it
-        CUDA_CHECK(cudaEventSynchronize(from)); // on another stream it may be the later one
+        CUDA_CHECK(cudaEventSynchronize(from)); // may be the later one, on another stream
         CUDA_CHECK(cudaEventSynchronize(to));
         error = cudaEventElapsedTime(&milliseconds, from, to);
     }
@@ -93,7 +93,7 @@ bool gpu_marks_start(void *stream)
     return marks.on = true;
 }
 
-/* The oldest that is not read yet. */
+/* Reads the oldest unread mark. */
 static void read_mark(void)
 {
     const long stretch = marks.num_read / STRETCH;
@@ -131,7 +131,7 @@ double *gpu_marks_stop(void)
     const double host_end = compare_clocks(&last);
     const double gpu_end =
         marks.stretch_time + seconds_between(marks.reference[stretch % NUM_REFERENCES], last);
-    const double rate = (host_end - marks.host_begin) / gpu_end; // 1, but for the clocks' quartz
+    const double rate = (host_end - marks.host_begin) / gpu_end; // 1, except for clock drift
     for (long i = 1; i <= marks.num_marks; i++)
         marks.time[i] = marks.host_begin + rate * marks.time[i];
 

@@ -1,4 +1,4 @@
-/* Stands in for marks in builds without CUDA, which have no GPU to make them. */
+/* Stands in for marks in builds without CUDA, which have no GPU to record them. */
 #include "extras/watch/gpu_marks.h"
 
 #include <stddef.h>

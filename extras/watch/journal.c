@@ -1,6 +1,6 @@
 /*
  * A line is a word, what it is about, and NAME=VALUE pairs. It is written as soon as the call is
- * made: the last line of a rank that hangs says where.
+ * made, so the last line of a rank that hangs shows where it hangs.
  */
 #include "extras/watch/journal.h"
 
@@ -16,9 +16,9 @@
 #include "common/base/folder.h"
 #include "common/base/log.h"
 
-static FILE *file; // NULL: no journal is kept
-static pid_t owner; // who opened it: a child that is forked later opens its own
-static const Model *written; // whose arrays collectives are compared with; NULL: not known yet
+static FILE *file; // NULL if no journal is kept
+static pid_t owner; // the process that opened it: a child forked later opens its own
+static const Model *written; // has the arrays that collectives are compared with; NULL if unknown
 
 bool journal_wanted(void)
 {
@@ -26,7 +26,7 @@ bool journal_wanted(void)
     return folder != NULL && folder[0] != '\0';
 }
 
-/* Appends: a rank that is started again continues its file. */
+/* Opens the file for appending: a rank that is restarted continues its file. */
 void journal_open(int rank)
 {
     if ((file != NULL && owner == getpid()) || !journal_wanted())
@@ -40,7 +40,7 @@ void journal_open(int rank)
     CHECK(file != NULL, "cannot write %s: %s: name another folder in DDP_JOURNAL", path,
           strerror(errno));
     owner = getpid();
-    setvbuf(file, NULL, _IOLBF, BUFSIZ); // what is killed leaves whole lines
+    setvbuf(file, NULL, _IOLBF, BUFSIZ); // a killed process leaves whole lines
     journal_note("open rank=%d pid=%d", rank, (int)owner);
 }
 
@@ -76,7 +76,7 @@ const char *journal_data(const float *data, char text[40])
     return text;
 }
 
-/* "grads=NORM weights=NORM crc=SUM": two norms, which may be compared within rounding, and a
+/* Writes "grads=NORM weights=NORM crc=SUM": two norms, which may be compared within rounding, and a
  * checksum, which differs as soon as a bit of a weight does. */
 static const char *describe_state(const Model *model, char text[96])
 {

@@ -1,4 +1,4 @@
-/* The lines are those of the README. */
+/* The README lists these lines. */
 #include "extras/watch/journal_group.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /*
- * journal_group.h - the journal's lines about the group (journal.h). A file of its own, so that a
- * program for one device links nothing of common/comm.
+ * journal_group.h - the journal's lines about the group (journal.h). It is a separate file so that
+ * a program for one device links nothing of common/comm.
  */
 #ifndef EXTRAS_WATCH_JOURNAL_GROUP_H
 #define EXTRAS_WATCH_JOURNAL_GROUP_H

@@ -1,5 +1,5 @@
 /*
- * nvtx.h - names for what the host does, in the timelines of NVIDIA's tools: nsys profile PROGRAM.
+ * nvtx.h - names for the host's work, in the timelines of NVIDIA's tools: nsys profile PROGRAM.
  *
  * NVTX passes them to a tool that has injected itself into this process; without one they cost
  * nothing.
@@ -9,10 +9,10 @@
 
 #include <stdbool.h>
 
-/* Is a tool listening? Call it once, before the others. */
+/* Returns true if a tool is attached. Call it once, before the others. */
 bool nvtx_listens(void);
 
-/* Until the matching pop the calling thread is in the range "KIND NAME"; ranges may nest. */
+/* Puts the calling thread into the range "KIND NAME" until the matching pop; ranges may nest. */
 void nvtx_push(const char *kind, const char *name);
 void nvtx_pop(void);
 

@@ -1,6 +1,6 @@
 /*
  * NVTX is a header: its calls go to the tool that the environment names (NVTX_INJECTION64_PATH,
- * which nsys sets), or nowhere. Where there is no tool, it gives no domain.
+ * which nsys sets), or nowhere. Without a tool, no domain can be created.
  */
 #include "extras/watch/nvtx.h"
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static nvtxDomainHandle_t domain; // NULL: nobody listens
+static nvtxDomainHandle_t domain; // NULL if no tool is attached
 
 bool nvtx_listens(void)
 {
@@ -21,7 +21,7 @@ void nvtx_push(const char *kind, const char *name)
 {
     if (domain == NULL)
         return;
-    char text[64]; // of "conv1.weight" only "conv1", as in a trace
+    char text[64]; // only "conv1" of "conv1.weight", as in a trace
     snprintf(text, sizeof text, "%s %.*s", kind, (int)strcspn(name, "."), name);
     const nvtxEventAttributes_t attributes = { .version = NVTX_VERSION,
                                                .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,

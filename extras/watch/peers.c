@@ -1,4 +1,4 @@
-/* Built on messages between two ranks: rank 0 talks to one after the other. */
+/* Built on messages between two ranks: rank 0 exchanges them with one rank after the other. */
 #include "extras/watch/peers.h"
 
 #include "common/base/log.h"
@@ -7,7 +7,7 @@ enum { NUM_PINGS = 16 };
 
 Peers peers = { .world_size = 1 };
 
-/* Asks rank 0 for the time. The answer is half a round trip old, give or take the other half: so
+/* Asks rank 0 for the time. The answer is half a round trip old, give or take the other half, so
  * the quickest of several is the best (Mills, RFC 5905). */
 double peers_clock_offset(void)
 {

@@ -1,8 +1,8 @@
 /*
- * peers.h - the other ranks, as watching needs them: messages of bytes, and sums of numbers.
+ * peers.h - communication with the other ranks: messages of bytes, and sums of numbers.
  *
- * A program for one device has none and links nothing of common/comm; process_group_init fills in
- * the group's (watch_group.c).
+ * A program for one device has no peers and links nothing of common/comm; process_group_init fills
+ * in the group's (watch_group.c).
  */
 #ifndef EXTRAS_WATCH_PEERS_H
 #define EXTRAS_WATCH_PEERS_H
@@ -11,8 +11,8 @@
 
 typedef struct {
     int rank, world_size;
-    const char *backend; // "tcp"; NULL where there is no group
-    // Collective over all ranks, or between two. NULL where world_size is 1.
+    const char *backend; // "tcp"; NULL without a group
+    // Collective over all ranks, or between two. NULL if world_size is 1.
     void (*sum)(double *values, size_t count);
     void (*min)(double *values, size_t count);
     void (*max)(double *values, size_t count);
@@ -22,10 +22,10 @@ typedef struct {
 
 extern Peers peers; // world_size is 1 until a group is formed, and again when it is destroyed
 
-/* How many seconds rank 0's clock is ahead of this one's. Collective. */
+/* Returns how many seconds rank 0's clock is ahead of this one's. Collective. */
 double peers_clock_offset(void);
 
-/* Rank 0 gets each rank's bytes into to[rank]; to is NULL on the others. Collective. */
+/* Gathers each rank's bytes into to[rank] on rank 0; to is NULL on the others. Collective. */
 void peers_gather(const void *from, void *to, size_t bytes);
 
 #endif

@@ -23,10 +23,10 @@ typedef enum {
     EVALUATION,
     REST,
     NUM_PHASES,
-    HIDDEN = NUM_PHASES, // beside the others, so not a part of their sum
-    MESSAGES, // hidden and exposed
+    HIDDEN = NUM_PHASES, // overlaps the others, so not a part of their sum
+    MESSAGES, // hidden and exposed messages
     WALL,
-    LATE, // how much later than the first rank this one called, over all calls
+    LATE, // total delay of this rank's calls behind the first rank's
     NUM_TIMES
 } Time;
 
@@ -42,10 +42,10 @@ static const char *const labels[NUM_PHASES] = {
     [REST] = "rest: printing, saving",
 };
 
-/* When the last rank had called each collective, by this rank's clock; on a subgroup: when this
- * rank had. */
+/* When the last rank had called each collective, by this rank's clock; on a subgroup, when this
+ * rank had called it. */
 typedef struct {
-    double *all_called; // by call
+    double *all_called; // indexed by call
     size_t *ended; // calls whose end is known, in order
     size_t num_ended;
     double late; // total delay of this rank behind the first
@@ -56,7 +56,7 @@ static double called(const Timeline *timeline, const CallRecord *call)
     return timeline->on_gpu && call->started > 0 ? call->started : call->queued;
 }
 
-/* The group's calls are the same on all ranks, so the times of each can be compared. */
+/* Collects the times of the group's calls, which are comparable because all ranks make them. */
 static CallTimes collect_call_times(Timeline *timeline)
 {
     const size_t n = timeline->num_calls;
@@ -72,7 +72,7 @@ static CallTimes collect_call_times(Timeline *timeline)
         if (call->done > 0)
             calls.ended[calls.num_ended++] = i;
     }
-    double most[2] = { (double)num_shared, -(double)num_shared }; // over the ranks; minus the least
+    double most[2] = { (double)num_shared, -(double)num_shared }; // maximum; minus the minimum
     if (peers.world_size > 1)
         peers.max(most, 2);
     const bool same = peers.world_size > 1 && most[0] == -most[1];
@@ -96,7 +96,7 @@ static CallTimes collect_call_times(Timeline *timeline)
     return calls;
 }
 
-/* The collective whose end ended the wait: the last to be done by then, or the first thereafter,
+/* Returns the collective whose end ended the wait: the last done by then, or the first thereafter,
  * since the thread that carries them out notes the end and wakes us in no particular order. */
 static size_t call_waited_for(const Timeline *timeline, const CallTimes *calls, double end)
 {
@@ -122,8 +122,8 @@ static void add_wait(double *times, const Timeline *timeline, const CallTimes *c
     times[EXPOSED] += span->end - all_called;
 }
 
-/* Spans are recorded when they end, so from the last to the first an outer one comes before those
- * inside it. */
+/* Adds the spans from the last to the first: they are recorded when they end, so an outer one then
+ * comes before those inside it. */
 static void add_spans(double *times, const Timeline *timeline, const CallTimes *calls)
 {
     static const Time phases[NUM_SPAN_KINDS] = {
@@ -135,7 +135,7 @@ static void add_spans(double *times, const Timeline *timeline, const CallTimes *
     for (size_t i = timeline->on_gpu ? timeline->num_gpu_spans : timeline->num_spans; i-- > 0;) {
         const Span *span = &spans[i];
         if (span->end > begin)
-            continue; // inside
+            continue; // inside an outer span
         begin = span->begin;
         if (span->kind == SPAN_WAIT)
             add_wait(times, timeline, calls, span);
@@ -154,20 +154,20 @@ static void measure(double *times, Timeline *timeline)
     for (int phase = 0; phase < REST; phase++)
         times[REST] -= times[phase];
 
-    // Messages were under way from when all had called and the thread was free, to the end.
+    // Messages were in transit from when all had called and the thread was free, to the end.
     for (size_t i = 0; i < timeline->num_calls; i++) {
         const CallRecord *call = &timeline->call[i];
         if (call->started > 0 && call->done > 0)
             times[MESSAGES] += fmax(0, call->done - fmax(call->started, calls.all_called[i]));
     }
-    // Exposed time includes the delay until the waiting thread has a core again.
+    // Exposed time includes the delay until the waiting thread gets a core again.
     times[MESSAGES] = fmax(times[MESSAGES], times[EXPOSED]);
     times[HIDDEN] = times[MESSAGES] - times[EXPOSED];
     free(calls.all_called);
     free(calls.ended);
 }
 
-/* One kind of time over the ranks: its mean, and who had the least and the most of it. */
+/* One kind of time over the ranks: its mean, and the ranks with the least and the most of it. */
 typedef struct {
     double mean;
     int least, most; // ranks
@@ -200,9 +200,9 @@ static void write_row(FILE *file, const double *times, int world_size, Time time
     fprintf(file, "\n");
 }
 
-/* The rank that the others wait for, or -1. It is the last to call, by far, and hardly ever waits
- * itself: a rank that merely wakes up slowly from one collective is late for the next, but waits
- * too. */
+/* Returns the rank that the others wait for, or -1. It is the last to call, by far, and hardly ever
+ * waits itself: a rank that merely wakes up slowly from one collective is late for the next, but
+ * waits too. */
 static int straggler(const double *times, int world_size)
 {
     const Spread late = spread_of(times, world_size, LATE);
@@ -215,7 +215,7 @@ static int straggler(const double *times, int world_size)
     return slow[LATE] >= 0.1 * slow[WALL] && waits_little ? late.most : -1;
 }
 
-/* What takes most of the time, and what one could do about it. */
+/* Writes what takes most of the time, and what one could do about it. */
 static void write_verdict(FILE *file, const double *times, int world_size, bool on_gpu)
 {
     double share[NUM_TIMES];

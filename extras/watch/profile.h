@@ -1,7 +1,7 @@
 /*
  * profile.h - where the time of a run went: a table of phases, and a sentence on its bottleneck.
  *
- * A rank's wait for a collective has two parts. Until the last rank has called it, everybody waits
+ * A rank's wait for a collective has two parts. Until the last rank has called it, all ranks wait
  * for that rank, and the network is not to blame; the rest is communication not hidden by
  * computation.
  *

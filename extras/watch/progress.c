@@ -1,6 +1,6 @@
 /*
- * The bar is the unfinished last line of the terminal: whoever writes a line removes it first and
- * redraws it below, holding a lock in between.
+ * The bar is the unfinished last line of the terminal: to print a line, a writer removes it first
+ * and redraws it below, holding a lock in between.
  */
 #include "extras/watch/progress.h"
 
@@ -18,20 +18,20 @@
 #include "extras/output/terminal.h"
 
 enum { BAR_WIDTH = 30, NOBODY = -1 };
-#define WAIT_SECONDS 2.0 // after which the bar says for whom this rank waits
+#define WAIT_SECONDS 2.0 // after this time the bar shows which rank is waited for
 
 static pthread_mutex_t terminal = PTHREAD_MUTEX_INITIALIZER;
-static char bar[256]; // as drawn on the terminal; empty: none
+static char bar[256]; // as drawn on the terminal; empty if none
 static double drawn_at;
 static struct {
-    char text[101]; // of the last bar
+    char text[101]; // the last bar's text
     size_t done, total;
 } latest;
-static _Atomic double waiting_since; // 0: this rank does not wait
-static atomic_int waiting_for = NOBODY; // as far as is known
+static _Atomic double waiting_since; // 0 if this rank does not wait
+static atomic_int waiting_for = NOBODY; // NOBODY if unknown
 
-/* Lines that go through a pipe (`| grep Test`) reach the terminal at a time of their own: they
- * would end up in the middle of a bar. */
+/* Returns true if bars can be drawn. Not if lines go through a pipe (`| grep Test`): they reach the
+ * terminal late, in the middle of a bar. */
 static bool on_terminal(void)
 {
     static int answer = -1; // cached, since it is asked at every step
@@ -80,7 +80,7 @@ static void draw_bar(const char *text, size_t done, size_t total)
     draw(bar);
 }
 
-/* A thread that replaces the bar's text while this rank waits: the one that trains cannot. */
+/* Replaces the bar's text in a thread while this rank waits, since the training thread cannot. */
 static void *watch_waits(void *unused)
 {
     (void)unused;
@@ -121,7 +121,7 @@ void progress_update(const char *text, size_t done, size_t total)
         return;
     drawn_at = seconds_now();
     if (!watches)
-        watches = thread_start(&watcher, watch_waits, NULL) == 0; // else the bar says less
+        watches = thread_start(&watcher, watch_waits, NULL) == 0; // else waits are not shown
     pthread_mutex_lock(&terminal);
     snprintf(latest.text, sizeof latest.text, "%s", text);
     latest.done = done;
@@ -142,7 +142,7 @@ static void finish(void)
 static void erase(void)
 {
     pthread_mutex_lock(&terminal);
-    if (on_terminal()) // the bar on it may be another rank's
+    if (on_terminal()) // the bar drawn there may be another rank's
         draw("\r\033[K");
 }
 

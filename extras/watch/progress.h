@@ -5,16 +5,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Draws "text [=====>....] done/total", at most ten times a second; nothing unless standard error
- * is a terminal (and TERM not dumb), so logs stay clean. Call it from one thread. Lines of log.h
- * and progress_bar.finish() remove it. */
+/* Draws "text [=====>....] done/total", at most ten times a second; does nothing unless standard
+ * error is a terminal (and TERM not dumb), so logs stay clean. Call it from one thread. Lines of
+ * log.h and progress_bar.finish() remove it. */
 void progress_update(const char *text, size_t done, size_t total);
 
-/* Would it draw now? For callers whose text is expensive to make. */
+/* Returns true if it would draw now, for callers whose text is expensive to make. */
 bool progress_due(size_t done, size_t total);
 
-/* The training thread begins or ends to wait for a collective. While that takes seconds, the bar
- * says "waiting 12 s for rank 2" instead of an estimate that is no longer true. */
+/* Notes that the training thread begins or ends waiting for a collective. If that takes seconds,
+ * the bar shows "waiting 12 s for rank 2" instead of an estimate that is no longer true. */
 void progress_waits(bool begins);
 void progress_waits_for(int rank); // may be called by any thread
 

@@ -6,10 +6,10 @@
 #include "extras/watch/trace.h"
 
 static struct {
-    const Args *args; // NULL: nothing is recorded
-    bool is_complete; // and not written yet; a rank that gives up never gets there
+    const Args *args; // NULL if nothing is recorded
+    bool is_complete; // recorded but not yet written; never true on a rank that gives up
     int rank;
-    FILE *trace, *profile; // on rank 0
+    FILE *trace, *profile; // open on rank 0
     Timeline timeline;
 } recording;
 

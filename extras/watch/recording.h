@@ -6,11 +6,11 @@
 
 bool recording_wanted(const Args *args);
 
-/* Opens the files on rank 0 and starts to record, if that is wanted. stream: of the GPU that is
- * watched, or NULL. Dies if a file cannot be written: better now than after the training. Local. */
+/* Opens the files on rank 0 and starts recording, if requested. stream: the watched GPU's, or NULL.
+ * Dies if a file cannot be written: better now than after the training. Local. */
 void recording_start(const Args *args, int rank, void *stream);
 
-/* Ends what recording_start has begun; a rank alone writes its files. Local. */
+/* Ends what recording_start has begun; with a single rank, writes its files. Local. */
 void recording_stop(void);
 
 /* Writes the files of all ranks, if there was a recording. Collective. */

@@ -11,7 +11,7 @@ bool span_timing;
 double span_seconds[NUM_SPAN_KINDS];
 void (*span_listener)(const Span *span);
 
-static Span latest, evaluation; // begin 0: there is none
+static Span latest, evaluation; // begin is 0 if there is no such span
 
 const char *span_kind_name(SpanKind kind)
 {
@@ -30,7 +30,7 @@ static void start(Span *span, SpanKind kind, const char *name, GpuMark mark)
 static void finish(Span *span)
 {
     const Span over = *span;
-    span->begin = 0; // before the listener, who may cause work
+    span->begin = 0; // before calling the listener, which may cause work
     nvtx_pop();
     if (evaluation.begin == 0)
         span_seconds[over.kind] += over.end - over.begin;

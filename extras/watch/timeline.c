@@ -17,9 +17,9 @@
 
 enum { MAX_RECORDS = 1 << 20 };
 
-static Timeline *recording; // NULL: none
+static Timeline *recording; // NULL if none
 static pthread_mutex_t calls_mutex = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t first_op; // op_id of call[0]
+static uint64_t first_op; // the op_id of call[0]
 static double compared_at[2], clock_offset[2]; // before and after the recording; see timeline.h
 
 FILE *timeline_file(const char *path, const char *option, int rank)
@@ -78,7 +78,7 @@ void timeline_see_call(uint64_t op_id, bool started)
     pthread_mutex_unlock(&calls_mutex);
 }
 
-/* By the thread that calls; here a call has been scheduled already. */
+/* Called by the training thread, after a call has been scheduled. */
 void timeline_see_marks(uint64_t op_id, GpuMark begin, GpuMark end)
 {
     pthread_mutex_lock(&calls_mutex);
@@ -109,7 +109,7 @@ void timeline_start(Timeline *timeline, void *stream)
     record(timeline);
 }
 
-/* Sets the GPU's times of spans and calls. time[mark]: the marks' times. */
+/* Sets the GPU times of spans and calls. time[mark]: the marks' times. */
 static void read_marks(Timeline *timeline, const double *time)
 {
     timeline->gpu_span = mem_calloc(timeline->num_spans, sizeof *timeline->gpu_span);
@@ -121,7 +121,7 @@ static void read_marks(Timeline *timeline, const double *time)
         span.end = time[span.gpu_end];
         timeline->gpu_span[timeline->num_gpu_spans++] = span;
     }
-    double free_since = 0; // the communication stream, which executes one call after the other
+    double free_since = 0; // when the communication stream, which executes calls in order, is free
     for (size_t i = 0; i < timeline->num_calls; i++) {
         CallRecord *call = &timeline->call[i];
         if (call->gpu_begin == 0 || call->gpu_end == 0)

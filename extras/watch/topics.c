@@ -1,7 +1,7 @@
 /*
  * Details of what happens inside, on request: DDP_LOG=distributed,bucket,store,sampler.
  *
- *   distributed   where ranks meet, which have come, the backend, what each collective waits for
+ *   distributed   where ranks meet, which have joined, the backend, what each collective waits for
  *   bucket        the reducer's plan, when each bucket leaves and how long it is waited for
  *   store         the store's server and clients
  *   sampler       the rows of each epoch
@@ -20,7 +20,7 @@
 
 static const char *const topic_names[NUM_LOG_TOPICS] = { "distributed", "bucket", "store",
                                                          "sampler" };
-static unsigned wanted; // a bit for each topic
+static unsigned wanted; // one bit per topic
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Adds the topics in a variable's list of words, if they are among `known`. */

@@ -27,7 +27,7 @@ void topology_print(const ProcessGroup *pg)
              : local_rank != NULL ? local_rank
                                   : "?",
              device, dist_env_cores(cores));
-    if (pg->store == NULL) { // MPI's ranks have none
+    if (pg->store == NULL) { // ranks of MPI have no store
         log_info("rank %d: %s", pg->rank, line);
         return;
     }

@@ -4,8 +4,8 @@
 
 #include "common/comm/process_group.h"
 
-/* Rank 0 lists all ranks: node, host, device and cores. Each of MPI's ranks prints its own line.
- * Dies if a rank does not say where it is within the group's timeout. Collective. */
+/* Lists all ranks on rank 0: node, host, device and cores. Each of MPI's ranks prints its own line.
+ * Dies if a rank does not report its place within the group's timeout. Collective. */
 void topology_print(const ProcessGroup *pg);
 
 #endif

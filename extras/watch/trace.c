@@ -16,7 +16,7 @@ enum { LANE_TRAINING, LANE_COLLECTIVES, LANE_GPU, NUM_LANES };
 typedef struct {
     FILE *text;
     const Timeline *timeline;
-    double zero; // rank 0's begin
+    double zero; // when rank 0 began recording
     int rank;
 } Writer;
 
@@ -25,15 +25,15 @@ static double microseconds(const Writer *writer, double time)
     return 1e6 * (timeline_aligned(time) - writer->zero);
 }
 
-/* Starts an event. Perfetto takes process 0 and thread 0 for the idle ones: so ranks and lanes
- * count from 1. */
+/* Starts an event. Ranks and lanes count from 1, because Perfetto takes process 0 and thread 0 for
+ * the idle ones. */
 static void begin_event(const Writer *writer, char phase, int lane, const char *name)
 {
     fprintf(writer->text, ",\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d,\"name\":\"%.*s\"", phase,
             writer->rank + 1, lane + 1, (int)strcspn(name, "."), name);
 }
 
-/* A slice on a lane, up to its arguments. Of a parameter's name only the layer's is shown. */
+/* Writes a slice on a lane, up to its arguments. Only the layer of a parameter's name is shown. */
 static void begin_slice(const Writer *writer, int lane, const char *name, const char *category,
                         double begin, double end)
 {
@@ -42,8 +42,8 @@ static void begin_slice(const Writer *writer, int lane, const char *name, const 
             microseconds(writer, begin), microseconds(writer, end) - microseconds(writer, begin));
 }
 
-/* The latest span that had begun by then, an evaluation aside, which has others inside; or NULL.
- * *index: where it was for an earlier time. */
+/* Returns the latest span that had begun by then, or NULL; skips evaluations, which contain other
+ * spans. *index: where to start, the place found for an earlier time. */
 static const Span *span_before(const Timeline *timeline, double time, size_t *index)
 {
     const Span *latest = NULL;
@@ -58,13 +58,13 @@ static const Span *span_before(const Timeline *timeline, double time, size_t *in
     return latest;
 }
 
-/* From the span in which a collective was queued, or the end of the one before, to where it began.
- * Perfetto drops an arrow whose number is not a number, or unless both ends lie in slices, which
- * are open until before they end. */
+/* Draws an arrow from the span in which a collective was queued, or the end of the one before, to
+ * where it began. Perfetto drops an arrow whose id is not a number, or unless both ends lie in
+ * slices, which are open until before they end. */
 static void write_arrow(const Writer *writer, size_t index, const CallRecord *call,
                         const Span *span)
 {
-    const double margin = 0.002; // two of the last digit that is written
+    const double margin = 0.002; // two units of the last digit written
     const double number = (double)index * peers.world_size + writer->rank + 1; // unique over ranks
     const double begin = microseconds(writer, call->started);
     if (span == NULL || microseconds(writer, call->done) - begin < margin ||
@@ -104,7 +104,7 @@ static void write_names(const Writer *writer)
 
 static void write_spans(const Writer *writer, int lane, const Span *spans, size_t num_spans)
 {
-    for (size_t i = 0; i < num_spans; i++) { // spans is NULL where there are none
+    for (size_t i = 0; i < num_spans; i++) { // spans is NULL if num_spans is 0
         const Span *span = &spans[i];
         begin_slice(writer, lane, span->name, span_kind_name(span->kind), span->begin, span->end);
         fputs("}", writer->text);
@@ -132,7 +132,7 @@ static void write_events(const Writer *writer)
     }
 }
 
-/* Rank 0 asks one rank after the other, and holds one rank's events at a time. */
+/* Receives from one rank after the other, and holds one rank's events at a time. */
 static void receive_events(FILE *file)
 {
     for (int rank = 1; rank < peers.world_size; rank++) {
@@ -163,14 +163,14 @@ void trace_write(FILE *file, const char *path, Timeline *timeline, int rank)
     Writer writer = { .text = file, .timeline = timeline, .rank = rank };
     writer.zero = rank == 0 ? timeline->begin : 0;
     if (peers.world_size > 1)
-        peers.sum(&writer.zero, 1); // all learn rank 0's
+        peers.sum(&writer.zero, 1); // all ranks get rank 0's value
     if (rank > 0) {
         if (peers.world_size > 1)
             send_events(&writer);
         return;
     }
     fputs("{\"displayTimeUnit\":\"ms\",", file);
-    if (peers.backend != NULL) // as PyTorch's traces have it
+    if (peers.backend != NULL) // as in PyTorch's traces
         fprintf(file, "\"distributedInfo\":{\"backend\":\"%s\",\"rank\":0,\"world_size\":%d},",
                 peers.backend, peers.world_size);
     fputs("\"traceEvents\":[\n", file);

@@ -1,9 +1,9 @@
 /*
- * The table of the device is replaced by one whose entries call it between span_begin and span_end.
+ * The device's table is replaced by one whose entries call it between span_begin and span_end.
  *
- * A call does not say which layer it computes: that follows from where its weight or gradient lies,
- * or, where it has none, from the output, which an earlier call of the same layer has written. What
- * is computed outside a step is evaluation.
+ * A call does not name the layer it computes: that follows from the address of its weight or
+ * gradient, or, without one, from the output, which an earlier call of the same layer has written.
+ * Whatever is computed outside a step is evaluation.
  */
 #include "extras/watch/watch_device.h"
 
@@ -11,15 +11,15 @@
 #include "extras/watch/journal.h"
 #include "extras/watch/span.h"
 
-static const Model *watched; // NULL: none
-static const DeviceOps *inner; // its device's own
+static const Model *watched; // NULL if none
+static const DeviceOps *inner; // the model's device's own table
 static bool in_step;
 static struct {
     const float *y;
     const char *name;
-} output[MODEL_MAX_PARAMETERS]; // of each layer, at its weight's place
+} output[MODEL_MAX_PARAMETERS]; // each layer's output, at its weight's place
 
-/* The layer with this weight or bias, or with this gradient. */
+/* Returns the name of the layer with this weight or bias, or with this gradient. */
 static const char *layer_of(const float *array)
 {
     const bool is_param = array >= watched->params && array < watched->params + watched->numel;
@@ -30,7 +30,7 @@ static const char *layer_of(const float *array)
     return "layer";
 }
 
-/* The layer is named by its weight; from now on by its output, too. */
+/* Begins a span named by the layer's weight; later calls find the layer by its output, too. */
 static void begin_layer(const float *weight, const float *y)
 {
     const char *name = layer_of(weight);
@@ -54,7 +54,7 @@ static void watch_copy(Device *device, void *to, const void *from, size_t bytes,
 {
     span_close();
     inner->copy(device, to, from, bytes, kind);
-    span_continue_evaluation(); // the host has waited for it
+    span_continue_evaluation(); // the host has waited for the copy
 }
 
 static void watch_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
@@ -217,7 +217,7 @@ void watch_device(const Model *model)
     inner = model->device->ops;
     in_step = false;
     memset(output, 0, sizeof output);
-    ops = *inner; // what is not watched stays as it is
+    ops = *inner; // unwatched entries stay unchanged
     ops.copy = watch_copy;
     ops.gather = watch_gather;
     ops.begin_step = watch_begin_step;

@@ -7,7 +7,7 @@
 
 #include "common/nn/model.h"
 
-/* From now on the model's device makes spans; once at a time. Layers have the names of their
+/* Makes the model's device record spans from now on; one at a time. Layers have the names of their
  * weights. */
 void watch_device(const Model *model);
 void unwatch_device(void);

@@ -17,8 +17,8 @@
 #include "extras/watch/topology.h"
 
 static ProcessGroup *group;
-static void *stream; // on which its backend executes calls; NULL: the host does
-static bool observes_calls; // is more than waits and journals needed?
+static void *stream; // the stream on which the backend executes calls; NULL if the host does
+static bool observes_calls; // whether more than waits and journals is needed
 
 static void sum_values(double *values, size_t count)
 {
@@ -45,8 +45,8 @@ static void receive_bytes(void *data, size_t bytes, int from)
     pg_recv(group, data, bytes, UINT8, from);
 }
 
-/* On the GPU, a call lasts from the first mark, or when the communication stream is free, to the
- * second mark. A call that is part of a graph, recorded or replayed, has none. */
+/* Marks a call on the GPU: it lasts from the first mark, or when the communication stream is free,
+ * to the second mark. A call that is part of a graph, recorded or replayed, has none. */
 static void see_on_gpu(const Collective *collective, CollectiveState state)
 {
     static GpuMark begin;
@@ -92,7 +92,7 @@ static void see(void *context, const Collective *collective, CollectiveState sta
     if (observes_calls && state <= COLLECTIVE_FAILED)
         see_call(collective, state);
     if (state != COLLECTIVE_SCHEDULED && state < COLLECTIVE_QUEUED)
-        return; // reported by any thread; the rest only by the one that trains
+        return; // reported by any thread; the other states only by the training thread
     if (state == COLLECTIVE_SCHEDULED)
         journal_start(collective);
     else if (state == COLLECTIVE_AWAITED)
@@ -111,7 +111,7 @@ static void formed(ProcessGroup *pg, const Args *args)
 {
     static Observer observer = { .see = see };
     if (group != NULL)
-        return; // one at a time
+        return; // only one group at a time
     group = pg;
     peers = (Peers){ .rank = pg->rank,
                      .world_size = pg->world_size,
@@ -127,7 +127,7 @@ static void formed(ProcessGroup *pg, const Args *args)
     process_group_observe(pg, &observer);
     if (args->show_topology)
         topology_print(pg);
-    if (pg->rank == 0 && comfort.is_read()) // extras/comfort/startup.c says the rest
+    if (pg->rank == 0 && comfort.is_read()) // extras/comfort/startup.c prints the rest
         log_info("%d rank%s, connected by %s", pg->world_size, pg->world_size == 1 ? "" : "s",
                  pg->backend->name);
     if (recording_wanted(args))
@@ -144,8 +144,8 @@ static void leaving(ProcessGroup *pg)
     peers = (Peers){ .world_size = 1 };
 }
 
-/* The bar names the last of a chain of ranks that wait, as far as they have said in this call for
- * whom. */
+/* Shows in the bar the last of a chain of waiting ranks, as far as they have reported in this call
+ * which rank they wait for. */
 static void waits_for(const Mesh *mesh, int rank)
 {
     for (int i = 0; i < mesh->world_size; i++) {

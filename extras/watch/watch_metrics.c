@@ -1,4 +1,4 @@
-/* What is shown and recorded of a run: a progress bar, curves, the timeline, the narration. */
+/* What is shown and recorded during a run: a progress bar, curves, the timeline, the narration. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -22,20 +22,20 @@
 static struct {
     const Args *args;
     int rank;
-    Curves curves; // with --metrics-dir
+    Curves curves; // used with --metrics-dir
     size_t steps_per_epoch;
-    uint64_t first_step; // done when this process started
+    uint64_t first_step; // steps done before this process started
     double begin;
 } run;
 
-/* What was run, for tools that read the folder later. */
+/* Describes the run for tools that read the folder later. */
 static void write_run(const Args *args)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/run.json", args->metrics_dir);
-    unlink(path); // if it is a link, its target must stay; O_EXCL, since another may be made now
+    unlink(path); // a link's target must not be overwritten; O_EXCL, since another may be made now
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    char seed[24]; // text: a number of JSON is exact up to 2^53, for many readers
+    char seed[24]; // text, because many JSON readers are exact only up to 2^53
     snprintf(seed, sizeof seed, "%" PRIu64, args->seed);
     json_t *described =
         json_pack("{ss ss si si ss so*}", "model", args->model, "dataset", args->dataset,
@@ -47,8 +47,8 @@ static void write_run(const Args *args)
     json_decref(described);
 }
 
-/* Ranks that an earlier, larger group had have files, too: what was recorded of steps after this
- * one belongs to no step of this run. Without a group, others may be writing to them. */
+/* Cuts files of ranks that only an earlier, larger group had: their lines after this step belong to
+ * no step of this run. Not without a group: other processes may be writing to them. */
 static void cut_other_ranks(const Args *args, uint64_t step)
 {
     char path[PATH_MAX];
@@ -84,7 +84,7 @@ static void init(const Args *args, const Model *model, int rank, size_t steps_pe
         curves_init(&run.curves, args, model, rank, steps_per_epoch);
 }
 
-/* "epoch 3, loss 0.1234, 8123 samples/s, 0:12 left": of this rank's batch, all ranks, the run. */
+/* Draws "epoch 3, loss 0.1234, 8123 samples/s, 0:12 left": this batch, all ranks, the run. */
 static void draw_bar(const Model *model, int epoch, size_t done)
 {
     const Args *args = run.args;
@@ -122,7 +122,7 @@ static void test(uint64_t step, double loss, double accuracy)
         curves_test(&run.curves, step, loss, accuracy);
 }
 
-/* A copy of the whole state has been made, to be written to path. */
+/* Called when the whole state has been copied, to be written to path. */
 static void save(uint64_t step, const char *path)
 {
     const char *name = strrchr(path, '/');

@@ -1,6 +1,6 @@
 /* The ranks share a page of states: each runs, sends, receives, is at a barrier, or has ended. A
- * receiver takes the message from the sender's buffer and releases it. If no rank runs and no pair
- * fits, nothing will ever happen again. */
+ * receiver copies the message from the sender's buffer and releases it. If no rank runs and no
+ * sender and receiver match, all are stuck forever. */
 #include "teach/lab/ranks.h"
 
 #include <malloc.h>
@@ -18,33 +18,33 @@
 #include "common/base/log.h"
 #include "teach/lab/served.h"
 
-#define BUFFER_BYTES ((size_t)64 << 20) // of a message; only what is used takes memory
-#define CPU_SECONDS 60 // of a rank that does not end
+#define BUFFER_BYTES ((size_t)64 << 20) // most bytes of a message; only what is used takes memory
+#define CPU_SECONDS 60 // limit of processor time, for a rank that does not end
 #define FAULTY 3 // exit status: its fault is in the page
-#define STUCK 4 // it waits for a rank that cannot come
-#define EARLY 6 // it ended by itself before its function had returned
+#define STUCK 4 // exit status: it waits for a rank that cannot come
+#define EARLY 6 // status given to a rank that ended by itself before its function had returned
 
 typedef enum { RUNS, SENDS, RECEIVES, MEETS, ENDED } State;
 
 static struct Page {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int world_size, meetings; // how often all have met
+    int world_size, meetings; // ranks; barriers that are complete
     bool stuck;
-    char waits[512]; // for whom the ranks waited, in words
+    char waits[512]; // the ranks that each rank waited for, in words
     struct {
         State state;
         int peer;
         size_t count;
         DType type;
         double clock;
-        bool returned; // from what the harness has it do
-        char stage[16]; // of the harness
+        bool returned; // whether the harness's function has returned
+        char stage[16]; // what the harness tries now
         char fault[512];
     } rank[LAB_RANKS];
 } * page;
 static char *buffer[LAB_RANKS];
-static int me; // the rank of this process
+static int me; // rank of this process
 
 LabCount lab_count;
 
@@ -70,7 +70,7 @@ uint64_t lab_draw(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
 
 noreturn void fault(const char *name, const char *format, ...)
 {
-    if (lab_is_served) // the judge has found no fault before, or it would not serve
+    if (lab_is_served) // the judge found no fault before it served
         _exit(FAULTY);
     char *text = page->rank[me].fault;
     const int length = snprintf(text, sizeof page->rank[me].fault, "%s: ", name);
@@ -92,7 +92,7 @@ void lab_done(void)
     page->rank[me].returned = true;
 }
 
-/* Does any rank run, or could a pair go on, or have all come to their end? */
+/* Returns whether a rank runs, or a pair or a barrier could go on, or all have ended. */
 static bool can_go_on(void)
 {
     int meet = 0, ended = 0;
@@ -109,7 +109,7 @@ static bool can_go_on(void)
     return meet == page->world_size || ended == page->world_size;
 }
 
-/* Notes for whom the ranks wait, once none can go on. Call it with the lock, after a change. */
+/* Notes which ranks are waited for, once none can go on. Call it with the lock, after a change. */
 static void look(void)
 {
     static const char *const doing[] = { "", "sends to", "receives from", "has returned",

@@ -3,8 +3,8 @@
  * counts.
  *
  * - lab_run forks the ranks and prints the fault of the first rank that has one, as "NAME: TEXT".
- * - pg_send and pg_recv are rendezvous here: a send waits until the other rank receives. Once no
- * rank can go on, that is a fault at once, and no matter of time.
+ * - pg_send and pg_recv are rendezvous here: a send waits until the other rank receives. A deadlock
+ * is a fault at once, without a timeout.
  * - A clock counts bytes: a message begins when both ranks are there, and takes as long as it has
  * bytes.
  */
@@ -15,7 +15,7 @@
 
 #include "common/comm/process_group.h"
 
-#define LAB_RANKS 8 // at most
+#define LAB_RANKS 8 // most ranks
 
 /* Runs body(pg, context) in world_size processes; returns 0, or 1 after a fault was printed. */
 int lab_run(int world_size, void (*body)(ProcessGroup *pg, void *context), void *context);
@@ -24,27 +24,27 @@ int lab_run(int world_size, void (*body)(ProcessGroup *pg, void *context), void 
 noreturn void fault(const char *name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-void lab_stage(const char *name); // what the harness tries now: told if the rank crashes
+void lab_stage(const char *name); // sets what is printed if the rank crashes
 
-void lab_done(void); // before a harness ends a rank: a status of 0 alone says nothing
+void lab_done(void); // call before a harness ends a rank, as a status of 0 proves nothing
 
-void lab_barrier(void); // all ranks meet, without a message
+void lab_barrier(void); // waits for all ranks, without a message
 
-/* Memory that all ranks see, from before they are forked; all zero. */
+/* Returns zeroed memory that all ranks share. Call it before they are forked. */
 void *lab_shared(size_t bytes);
 
 /* What this rank has sent and allocated since lab_reset. */
 typedef struct {
     size_t sent; // bytes
     double clock;
-    bool peer[LAB_RANKS]; // with whom it has exchanged messages
+    bool peer[LAB_RANKS]; // the ranks with which it has exchanged messages
     size_t live, peak; // bytes that the learner's file has allocated
 } LabCount;
 
 extern LabCount lab_count;
 void lab_reset(void); // collective
 
-/* A number that depends on all of these, spread evenly. */
+/* Returns a number that depends on all of these, spread evenly. */
 uint64_t lab_draw(uint64_t seed, uint64_t a, uint64_t b, uint64_t c);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "common/base/log.h"
 
-#define UNSERVED 5 // exit status: the judge has gone, or says what makes no sense
+#define UNSERVED 5 // exit status: the judge has gone, or breaks the protocol
 
 bool lab_is_served;
 static int wire = -1;

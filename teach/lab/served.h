@@ -1,10 +1,10 @@
 /*
  * served.h - a rank that the judge serves: "try serve RANK RANKS DESCRIPTOR".
  *
- * The rank is a process of its own. At the descriptor it hears what to call, with numbers that it
- * alone gets, and tells what came of it. Its messages go the same way: the judge
- * (teach/lab/witness.py) passes them on and counts them. So a rung is passed only by what all ranks
- * have told.
+ * The rank is a process of its own. From the descriptor it receives what to call, with numbers that
+ * it alone gets, and it returns the result there. Its messages take the same way: the judge
+ * (teach/lab/witness.py) forwards and counts them. So a rung is passed only by the results of all
+ * ranks.
  */
 #ifndef TEACH_LAB_SERVED_H
 #define TEACH_LAB_SERVED_H
@@ -15,7 +15,7 @@
 
 typedef enum { CALLED, RESULT, SENDING, RECEIVING, ARRIVED, GO_ON, STARTED, WAITING, MARKED } Told;
 
-/* What the two tell each other; `bytes` of data follow. */
+/* Header of a message between the two; `bytes` of data follow. */
 typedef struct {
     int32_t kind, word[7];
     uint64_t bytes;
@@ -23,17 +23,17 @@ typedef struct {
 
 extern bool lab_is_served;
 
-/* Calls answer for each order, with its data, until the judge has heard enough; it does not return.
+/* Calls answer for each order, with its data, until the judge ends it; it does not return.
  * The arguments are those of main. */
 _Noreturn void lab_serve(char **argv,
                          void (*answer)(ProcessGroup *pg, const Order *order, void *data));
 
 void lab_tell(Told kind, const int32_t word[7], const void *data, size_t bytes);
 
-/* Waits for data of exactly so many bytes; ends the process if something else comes. */
+/* Waits for data of exactly `bytes` bytes; ends the process if something else arrives. */
 void lab_hear(Told kind, void *data, size_t bytes);
 
-/* pg_send and pg_recv of such a rank. */
+/* Replace pg_send and pg_recv on such a rank. */
 void served_send(const void *data, size_t count, DType type, int to);
 void served_recv(void *data, size_t count, DType type, int from);
 

@@ -31,7 +31,7 @@ static void refuse(Attempt *attempt, const char *name, const char *reason)
         die("out of memory");
 }
 
-/* All records in the folder, by rank. */
+/* Reads all records in the folder, by rank. */
 static void read_folder(Attempt *attempt, DIR *folder, FlightRecord *found[MAX_FLIGHT_RANKS])
 {
     const struct dirent *file;
@@ -41,7 +41,7 @@ static void read_folder(Attempt *attempt, DIR *folder, FlightRecord *found[MAX_F
         if (sscanf(file->d_name, FLIGHT_FILE, &rank) != 1 || rank < 0 || rank >= MAX_FLIGHT_RANKS)
             continue;
         snprintf(name, sizeof name, FLIGHT_FILE, rank);
-        if (strcmp(name, file->d_name) != 0) // "rank01.flight"
+        if (strcmp(name, file->d_name) != 0) // excludes "rank01.flight"
             continue;
         snprintf(path, sizeof path, "%s/%s", attempt->folder, name);
         found[rank] = flight_record_read(path, reason, sizeof reason);

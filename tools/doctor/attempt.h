@@ -8,21 +8,21 @@
 
 /* The state of a rank's process. */
 typedef enum {
-    PROCESS_NO_RECORD, // nothing is known of it
-    PROCESS_ELSEWHERE, // on another machine: it may be there or not
+    PROCESS_NO_RECORD, // nothing is known about it
+    PROCESS_ELSEWHERE, // on another machine, so its state is unknown
     PROCESS_RUNNING,
-    PROCESS_STOPPED, // by SIGSTOP, a terminal or a debugger
+    PROCESS_STOPPED, // stopped by SIGSTOP, a terminal or a debugger
     PROCESS_GONE, // ended without recording that it was done
     PROCESS_FINISHED, // trained to the end
 } ProcessState;
 
-const char *process_name(ProcessState state); // "running"
+const char *process_name(ProcessState state); // e.g. "running"
 
 typedef struct {
-    FlightRecord *record; // NULL: none of this attempt
+    FlightRecord *record; // NULL if none in this attempt
     ProcessState process;
-    const FlightEntry *last; // its newest call; NULL: none so far
-    const FlightEntry *open; // its oldest call that is not completed; NULL: none
+    const FlightEntry *last; // its newest call; NULL if none so far
+    const FlightEntry *open; // its oldest call that is not completed; NULL if none
 } Flight;
 
 /* One rank's part in a collective. */
@@ -32,24 +32,24 @@ typedef struct {
 } Part;
 
 typedef struct {
-    char folder[PATH_MAX]; // where the records are
+    char folder[PATH_MAX]; // the folder with the records
     int world_size, restart_count;
-    bool joining; // the group has not formed
-    Flight *flight; // by rank
+    bool joining; // true until the group has formed
+    Flight *flight; // indexed by rank
     Part *part; // all recorded calls except send and recv, by group, sequence and rank
     size_t num_parts;
-    char *refused; // "rank3.flight: why it was not read", the first such; NULL: none
+    char *refused; // "rank3.flight: why it was not read", the first of them; NULL if none
 } Attempt;
 
-/* Reads the records in DIR/flight, or else DIR. False: there are none, and refused may say why.
- * Free it in any case. Local. */
+/* Reads the records in DIR/flight, or else DIR. Returns false if there are none; refused may then
+ * give the reason. Free it in any case. Local. */
 bool attempt_load(Attempt *attempt, const char *dir);
 void attempt_free(Attempt *attempt);
 
-/* The first part of the next collective. */
+/* Returns the first part of the next collective. */
 const Part *attempt_next(const Attempt *attempt, const Part *part);
 
-/* How far an entry has come: "scheduled", "started", "completed" or "failed", and since when. */
+/* Returns an entry's state, "scheduled", "started", "completed" or "failed", and sets *since_ns. */
 const char *entry_state(const FlightEntry *entry, int64_t *since_ns);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The sentences, from the surest sign to the weakest: ranks that are not there, calls that differ,
- * ranks for which others wait, ranks that are stopped or gone, ranks that are slow. A slow disk is
- * named in any case.
+ * The sentences, from the surest sign to the weakest: missing ranks, calls that differ, ranks for
+ * which others wait, ranks that are stopped or gone, ranks that are slow. A slow disk is reported
+ * in any case.
  */
 #include "tools/doctor/diagnosis.h"
 
@@ -12,7 +12,7 @@
 #include "tools/doctor/sentences.h"
 
 #define SLOW_WAITS 0.1 // share of the ranks' time spent waiting
-#define SLOW_BLAMED 0.6 // share of that spent waiting for one rank
+#define SLOW_BLAMED 0.6 // share of that waiting which is for one rank
 
 static bool find_absent(Sentences *sentences)
 {
@@ -31,7 +31,7 @@ static bool find_absent(Sentences *sentences)
     return count > 0;
 }
 
-/* Says which ranks' processes are in this state, when that happened, and what it means. */
+/* Reports which ranks' processes are in this state, when that happened, and what it means. */
 static bool find_state(Sentences *sentences, ProcessState state, const char *when,
                        const char *meaning)
 {
@@ -103,7 +103,7 @@ static void say_all_is_well(Sentences *sentences)
     free(finished);
 }
 
-/* Did a rank have to wait for its disk, up to now or until it ended? */
+/* Reports a rank that had to wait for its disk, up to now or until it ended. */
 static bool find_slow_disk(Sentences *sentences)
 {
     bool found = false;

@@ -1,4 +1,4 @@
-/* diagnosis.h - what the flight records say about a run, in a sentence or two. */
+/* diagnosis.h - what the flight records show about a run, in a sentence or two. */
 #ifndef TOOLS_DOCTOR_DIAGNOSIS_H
 #define TOOLS_DOCTOR_DIAGNOSIS_H
 
@@ -13,8 +13,8 @@
 bool diagnose(const Attempt *attempt, const WaitTimes *times, int64_t now,
               char text[DIAGNOSIS_BYTES]);
 
-/* For whom does a rank wait in this call? Marks the members of its group that do not wait
- * themselves, and have not made the call or were stopped or lost in it. */
+/* Marks the ranks that this call waits for: the members of its group that do not wait themselves,
+ * and have not made the call or were stopped or lost in it. */
 void diagnosis_culprits(const Attempt *attempt, const FlightEntry *call, bool *culprit);
 
 #endif

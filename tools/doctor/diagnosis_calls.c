@@ -8,7 +8,7 @@
 #include "tools/doctor/sentences.h"
 #include "tools/doctor/source_line.h"
 
-/* How many of the parts make this call. */
+/* Counts the parts that make this call. */
 static int count_same(const Part *part, const Part *end, const char *call)
 {
     int count = 0;
@@ -18,8 +18,8 @@ static int count_same(const Part *part, const Part *end, const char *call)
     return count;
 }
 
-/* "rank 1 calls broadcast #3 of 10 int32 from rank 0 at train.c:95": names all ranks that make this
- * call. */
+/* Writes "rank 1 calls broadcast #3 of 10 int32 from rank 0 at train.c:95", with all ranks that
+ * make this call. */
 static void say_call(Sentences *sentences, const Part *part, const Part *end, const char *call)
 {
     bool *has = mem_calloc((size_t)sentences->attempt->world_size, sizeof *has);

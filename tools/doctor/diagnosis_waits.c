@@ -16,7 +16,7 @@
 #define HANG_SECONDS 2.0 // a wait for a rank that may be computing
 #define MAX_CULPRITS 4 // described one by one
 
-/* Does this rank take part in an open call, and will it do its share? */
+/* Returns true if this rank takes part in an open call, and will do its share. */
 static bool waits(const Flight *flight)
 {
     return flight->open != NULL && flight->process != PROCESS_STOPPED &&
@@ -28,7 +28,7 @@ static bool is_same_call(const FlightEntry *a, const FlightEntry *b)
     return a->sequence == b->sequence && strcmp(a->group, b->group) == 0;
 }
 
-/* When the first rank gave this call up; INT64_MAX: no rank has. */
+/* Returns when the first rank gave this call up; INT64_MAX if no rank has. */
 static int64_t given_up_at(const Attempt *attempt, const FlightEntry *call)
 {
     int64_t first = INT64_MAX;
@@ -62,9 +62,9 @@ void diagnosis_culprits(const Attempt *attempt, const FlightEntry *call, bool *c
     free(came);
 }
 
-/* If no rank is missing any more: marks the ranks that are gone without having given up, since
- * something ended them; if there are none, the ranks that made a call after another had given it
- * up. */
+/* Marks, if no rank is missing any more, the ranks that are gone without having given up, since
+ * something ended them; if there are none, the ranks that made a call after another rank had given
+ * it up. */
 static void mark_others(const Attempt *attempt, bool *culprit)
 {
     for (int rank = 0; rank < attempt->world_size; rank++) {
@@ -79,7 +79,7 @@ static void mark_others(const Attempt *attempt, bool *culprit)
     }
 }
 
-/* "Rank 1 (process 123 on vm) is stopped; its last call, ..., ended 12.3 s ago." */
+/* Writes "Rank 1 (process 123 on vm) is stopped; its last call, ..., ended 12.3 s ago." */
 static void say_state(Sentences *sentences, int rank)
 {
     static const char *const states[] = {
@@ -114,7 +114,7 @@ static void say_state(Sentences *sentences, int rank)
         line, state, seconds_since(sentences, since));
 }
 
-/* The call that has waited longest, of the ranks that wait; NULL: none. */
+/* Returns the call that has waited longest, of the ranks that wait; NULL if none. */
 static const FlightEntry *longest_wait(const Attempt *attempt)
 {
     const FlightEntry *longest = NULL;
@@ -145,7 +145,7 @@ static void say_who_waits(Sentences *sentences, const FlightEntry *call, const b
     free(has);
 }
 
-/* May the call still complete? Yes if all ranks are there and none has waited for long. */
+/* Returns true if the call may complete: all ranks are there and none has waited for long. */
 static bool may_go_on(const Sentences *sentences, const FlightEntry *call)
 {
     const Attempt *attempt = sentences->attempt;

@@ -27,7 +27,7 @@ static bool entry_fits(const FlightEntry *entry, size_t slot, int world_size)
     return entry->number > 0 && (entry->number - 1) % FLIGHT_ENTRIES == slot && known && timely;
 }
 
-/* NULL: nothing is wrong with the header. */
+/* Returns NULL if nothing is wrong with the header. */
 static const char *check_header(FlightRecord *record)
 {
     if (memcmp(record->magic, FLIGHT_MAGIC, sizeof record->magic) != 0 ||
@@ -45,7 +45,7 @@ static const char *check_header(FlightRecord *record)
     return NULL;
 }
 
-/* NULL: all bytes are there. */
+/* Returns NULL if all bytes have been read. */
 static const char *read_bytes(int fd, FlightRecord *record)
 {
     struct stat status;

@@ -4,11 +4,11 @@
 
 #include "05_fault_tolerance/checks/flight_record.h"
 
-/* Reads a record and checks it: an impossible entry becomes an empty slot. NULL: the file is not a
- * record, and reason says why. Free it with free(). Local. */
+/* Reads a record and checks it: an impossible entry becomes an empty slot. Returns NULL, with the
+ * reason in `reason`, if the file is not a record. Free it with free(). Local. */
 FlightRecord *flight_record_read(const char *path, char *reason, size_t bytes);
 
-/* "all_reduce #12 of 18432 float32 (mean)", as collective_describe writes it. Returns text. */
+/* Writes "all_reduce #12 of 18432 float32 (mean)", as collective_describe does. Returns text. */
 char *flight_entry_describe(const FlightEntry *entry, char text[DESCRIPTION_BYTES]);
 
 #endif

@@ -10,13 +10,13 @@ typedef struct {
     const Attempt *attempt;
     int64_t now;
     char *text;
-    size_t bytes; // of text
+    size_t bytes; // length of text
 } Sentences;
 
 void say(Sentences *sentences, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double seconds_since(const Sentences *sentences, int64_t time);
 
-/* Each adds a sentence about what it finds; true: it found something. */
+/* Each adds a sentence about what it finds, and returns true if it found something. */
 bool find_mismatch(Sentences *sentences); // ranks that make different calls
 bool find_waiting(Sentences *sentences); // ranks that wait, and for which
 

@@ -22,7 +22,7 @@
 
 extern char **environ;
 
-/* Is the program's file the one that ran? */
+/* Returns true if the program's file is the one that ran. */
 static bool program_is_same(const FlightRecord *record)
 {
     struct stat status;
@@ -32,7 +32,7 @@ static bool program_is_same(const FlightRecord *record)
                record->program_ns;
 }
 
-/* Returns its process, whose output comes on fd; 0: it cannot be started. */
+/* Returns the pid of addr2line, whose output comes on fd; 0 if it cannot be started. */
 static pid_t start_addr2line(const FlightRecord *record, const FlightEntry *entry, int *fd)
 {
     char address[FLIGHT_FRAMES][24];
@@ -57,7 +57,7 @@ static pid_t start_addr2line(const FlightRecord *record, const FlightEntry *entr
     return pid;
 }
 
-/* The output of addr2line, a line for each frame; "" if it fails. */
+/* Reads the output of addr2line, a line for each frame; "" if it fails. */
 static void ask_addr2line(const FlightRecord *record, const FlightEntry *entry,
                           char output[OUTPUT_BYTES])
 {
@@ -82,7 +82,7 @@ static void ask_addr2line(const FlightRecord *record, const FlightEntry *entry,
     }
 }
 
-/* Is this frame part of every call, wherever it is made? */
+/* Returns true if this frame is part of every call, wherever it is made. */
 static bool is_plumbing(const char *line)
 {
     static const char *const files[] = {
@@ -99,7 +99,7 @@ static bool is_plumbing(const char *line)
     return line[0] == '?';
 }
 
-/* From "/home/me/ddp/train.c:26 (discriminator 2)" to "train.c:26"; "" if the line is not known. */
+/* Cuts "/home/me/ddp/train.c:26 (discriminator 2)" to "train.c:26"; "" if no line is known. */
 static void shorten(char *line)
 {
     line[strcspn(line, " ")] = '\0';

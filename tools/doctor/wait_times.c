@@ -11,7 +11,7 @@
 #include "common/base/memory.h"
 
 #define MIN_WAITS 32 // with fewer, the result is chance
-#define MIN_SECONDS 0.3 // likewise in a shorter time
+#define MIN_SECONDS 0.3 // with a shorter time, too, the result is chance
 
 static bool ends_for_all_at_once(int kind)
 {
@@ -25,8 +25,8 @@ static double seconds_in(const FlightEntry *entry)
     return end > start ? 1e-9 * (double)(end - start) : 0;
 }
 
-/* Can these parts be measured: is the collective completed on all ranks, and does it end on all at
- * once? */
+/* Returns true if these parts can be measured: the collective is completed on all ranks, and ends
+ * on all at once. */
 static bool counts(const Part *part, const Part *end)
 {
     if (end - part < 2)
@@ -37,7 +37,7 @@ static bool counts(const Part *part, const Part *end)
     return true;
 }
 
-/* The part of the rank that came last. */
+/* Returns the part of the rank that came last. */
 static const Part *last_to_come(const Part *part, const Part *end)
 {
     const Part *last = part;
@@ -60,7 +60,7 @@ static void add(RankWaits *rank, const Part *part, const Part *end, double limit
     }
 }
 
-/* Adds up all collectives; returns how many waits there were. */
+/* Adds up all collectives; returns the number of waits. */
 static int add_all(RankWaits *rank, const Attempt *attempt, double limit)
 {
     int num_waits = 0;
@@ -70,12 +70,12 @@ static int add_all(RankWaits *rank, const Attempt *attempt, double limit)
         if (!counts(part, next))
             continue;
         add(rank, part, next, limit);
-        num_waits += (int)(next - part) - 1; // all but the last one's
+        num_waits += (int)(next - part) - 1; // all but the last rank's
     }
     return num_waits;
 }
 
-/* How long the record of a rank reaches back, in seconds. */
+/* Returns how long the record of a rank reaches back, in seconds. */
 static double time_recorded(const FlightRecord *record)
 {
     int64_t first = INT64_MAX, last = 0;
@@ -89,7 +89,7 @@ static double time_recorded(const FlightRecord *record)
     return last > first ? 1e-9 * ((double)last - (double)first) : 0;
 }
 
-/* Twice the mean wait; -1: too little is recorded. */
+/* Returns twice the mean wait; -1 if too little is recorded. */
 static double usual_limit(const Attempt *attempt)
 {
     RankWaits *rank = mem_calloc((size_t)attempt->world_size, sizeof *rank);

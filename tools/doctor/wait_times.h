@@ -4,21 +4,21 @@
 
 #include "tools/doctor/attempt.h"
 
-/* Single long waits, for a file to be written, count for no more than twice the mean in `usual`. */
+/* Single long waits, for a file to be written, count for at most twice the mean in `usual`. */
 typedef struct {
-    double waits; // share of the time that it has waited for others ...
+    double waits; // share of its time that the rank has waited for others ...
     double usual; // ... without single long waits
-    double blamed; // share of all usual waiting that was for it
+    double blamed; // share of all usual waiting that was for this rank
 } RankWaits;
 
 typedef struct {
-    RankWaits *rank; // NULL: too few collectives are recorded
+    RankWaits *rank; // NULL if too few collectives are recorded
     double usual; // mean over the ranks
     int slowest; // the rank others wait for most
 } WaitTimes;
 
-/* Computed from the collectives that all ranks of a group have completed and that end on all of
- * them at once. Free rank with free(). Local. */
+/* Computes the waits from the collectives that all ranks of a group have completed and that end on
+ * all of them at once. Free rank with free(). Local. */
 void wait_times(WaitTimes *times, const Attempt *attempt);
 
 #endif

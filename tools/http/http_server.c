@@ -17,14 +17,14 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
-#define CROWDED_SECONDS 1.0 // for a request, while others wait for a place
+#define CROWDED_SECONDS 1.0 // limit for a request while others wait for a slot
 
 enum { MAX_HEADER_BYTES = 16 << 10, POLL_MS = 250 };
 
 /* A connection. */
 typedef struct HttpClient {
     int fd;
-    double deadline; // of the current request, or of the next one
+    double deadline; // for the current request, or the next one
     struct HttpClient *next;
 } HttpClient;
 
@@ -105,8 +105,8 @@ void http_allow(struct MHD_Connection *connection, double seconds)
         client->deadline = seconds_now() + seconds;
 }
 
-/* Does the header Host name this machine, as a client on it does? A page of another site has a name
- * there, and no address: a browser looks up no name that is one. */
+/* Returns true if the header Host names this machine, as a client on it does. A page of another
+ * site has a name there, not an address: a browser looks up no name that is an address. */
 static bool is_our_host(const HttpServer *server, const char *host)
 {
     char name[256];
@@ -122,7 +122,7 @@ static bool is_our_host(const HttpServer *server, const char *host)
            strcasecmp(name, server->options->bind) == 0;
 }
 
-/* Called for each request when its header is there, for each part of its body, and at its end. */
+/* Called for each request: after its header, for each part of its body, and at its end. */
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *part,
                                   size_t *part_bytes, void **request)
@@ -165,7 +165,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     http_allow(connection, server->options->timeout);
 }
 
-/* A connection begins or ends. */
+/* Called when a connection begins or ends. */
 static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
 {
@@ -190,8 +190,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
         }
 }
 
-/* Closes the connections that libmicrohttpd's own timeout misses: of clients that send a byte now
- * and then. While no place is free, of all that have been idle for a second. */
+/* Closes connections that libmicrohttpd's own timeout misses: those of clients that send a byte now
+ * and then. While no slot is free, closes all that have been idle for a second. */
 static void close_late_clients(const HttpServer *server)
 {
     const double timeout = server->options->timeout;

@@ -5,8 +5,8 @@
  * whether the client sends nothing or too little or does not read the answer; then the connection
  * is closed.
  *
- * A web page of another site cannot ask: its address may be made to lead here (DNS rebinding), but
- * then its name is in the header Host. So on the loopback interface that must be an address or
+ * A page of another site cannot send requests: its name may be made to lead here (DNS rebinding),
+ * but then that name is in the header Host. So on the loopback interface Host must be an address or
  * localhost. Beyond it any client may ask: tools/watch wants its token, tools/serve warns.
  */
 #ifndef TOOLS_HTTP_HTTP_SERVER_H
@@ -48,21 +48,21 @@ typedef struct {
             .help = "from a request to the end of its answer", .low = 0.1, .high = 3600 \
     }
 
-/* A request while it comes in. */
+/* A request being received. */
 typedef struct {
-    size_t size; // of the body so far; bytes beyond HTTP_MAX_BODY_BYTES are not kept
+    size_t size; // bytes of the body so far; those beyond HTTP_MAX_BODY_BYTES are not kept
     uint8_t body[HTTP_MAX_BODY_BYTES];
 } HttpUpload;
 
 typedef struct HttpServer {
     const HttpOptions *options;
-    void *tool; // what the functions below take
+    void *tool; // the argument of the functions below
     /* Answers a complete request. */
     enum MHD_Result (*answer)(void *tool, struct MHD_Connection *connection, const char *url,
                               const char *method, const HttpUpload *upload);
-    void (*tick)(void *tool); // called several times a second; NULL: nothing
-    void (*stop)(void *tool); // called at the end: resumes suspended connections; NULL: nothing
-    bool loopback; // only this machine can reach it
+    void (*tick)(void *tool); // called several times a second; may be NULL
+    void (*stop)(void *tool); // called at the end: resumes suspended connections; may be NULL
+    bool loopback; // whether only this machine can reach it
     int listen_fd;
     char url[300]; // "http://127.0.0.1:8000/"
     struct HttpClient *clients;
@@ -77,20 +77,20 @@ void http_serve(HttpServer *server);
 enum MHD_Result http_respond(struct MHD_Connection *connection, unsigned status, const char *type,
                              const void *text, size_t bytes, enum MHD_ResponseMemoryMode mode);
 
-/* Adds the headers of every answer. The response is destroyed. */
+/* Queues a response with the headers of every answer, and destroys it. */
 enum MHD_Result http_queue(struct MHD_Connection *connection, unsigned status, const char *type,
                            struct MHD_Response *response);
 
-/* Takes the text, which is freed when it has been sent. */
+/* Sends the text as JSON; frees it when it has been sent. */
 enum MHD_Result http_respond_json(struct MHD_Connection *connection, unsigned status, char *text);
 
-/* {"error": why} */
+/* Sends {"error": why}. */
 enum MHD_Result http_refuse(struct MHD_Connection *connection, unsigned status, const char *error);
 enum MHD_Result http_refuse_size(struct MHD_Connection *connection);
 
-bool http_is_get(const char *method); // GET or HEAD
+bool http_is_get(const char *method); // true for GET and HEAD
 
-/* For answers that never end: the client has so many seconds from now; INFINITY: no limit. */
+/* Gives the client that many seconds from now, for endless answers; INFINITY for no limit. */
 void http_allow(struct MHD_Connection *connection, double seconds);
 
 #endif

@@ -13,7 +13,7 @@
 
 enum { ENVIRON_BYTES = 128 << 10 };
 
-/* The process's environment, and another 0 at its end; free it. NULL: it is gone, or not ours. */
+/* Returns the process's environment plus another 0; free it. NULL if it is gone, or not ours. */
 static char *read_environ(pid_t pid)
 {
     char path[64];
@@ -44,7 +44,7 @@ static int number_of(const char *environ, const char *name)
     return text != NULL && isdigit((unsigned char)text[0]) ? atoi(text) : -1;
 }
 
-/* Cuts the file's name, and, if it is `folder`, the folder that it is in. */
+/* Cuts the file's name, and the name of the folder that it is in, if that is `folder`. */
 static void folder_of(char *path, const char *folder)
 {
     char *slash = strrchr(path, '/');
@@ -55,8 +55,8 @@ static void folder_of(char *path, const char *folder)
         *slash = '\0';
 }
 
-/* The flight record that the process has mapped; false: none. A removed file ends with
- * " (deleted)", and is not found. */
+/* Finds the flight record that the process has mapped; returns false if there is none. The name of
+ * a removed file ends with " (deleted)", so it is not found. */
 static bool find_record(pid_t pid, char record[PATH_MAX])
 {
     static const char ending[] = ".flight\n";
@@ -87,7 +87,7 @@ bool live_job_has(const LiveJob *job, pid_t pid, int rank)
     return strcmp(record, expected) == 0;
 }
 
-/* The checkpoint folder of the rank with this process. */
+/* Finds the checkpoint folder of the rank with this process. */
 static bool find_dir(pid_t pid, char dir[PATH_MAX])
 {
     const bool found = find_record(pid, dir);
@@ -96,7 +96,7 @@ static bool find_dir(pid_t pid, char dir[PATH_MAX])
     return found;
 }
 
-/* The folder of the rankR.jsonl that the process writes; false: it writes none. */
+/* Finds the folder of the rankR.jsonl that the process writes; returns false if it writes none. */
 static bool find_metrics(pid_t pid, char dir[PATH_MAX])
 {
     char name[64], path[PATH_MAX];
@@ -120,7 +120,7 @@ static bool find_metrics(pid_t pid, char dir[PATH_MAX])
     return found;
 }
 
-/* The checkpoint folder of a rank whose store has this port. */
+/* Finds the checkpoint folder of a rank whose store has this port. */
 static bool find_port(int port, char dir[PATH_MAX])
 {
     DIR *processes = opendir("/proc");

@@ -1,5 +1,5 @@
 /*
- * A report is made anew each time: flight records are small, and of files that grow only the end is
+ * A report is made anew each time: flight records are small, and of growing files only the end is
  * read. Any of these bytes may be half-written, or foreign: what cannot be read is left out.
  */
 #include "tools/live/live_report.h"
@@ -31,7 +31,7 @@ static json_t *milliseconds(int64_t nanoseconds)
 
 /* ---- the ranks ---- */
 
-/* The ranks for which this one waits, in its open call. */
+/* Lists the ranks for which this one waits, in its open call. */
 static json_t *waits_for(const Attempt *attempt, int rank)
 {
     const Flight *flight = &attempt->flight[rank];
@@ -77,7 +77,7 @@ static json_t *report_rank(const Attempt *attempt, int rank, LiveJob *job, int *
     return row;
 }
 
-/* The last collectives of a rank, oldest first. */
+/* Lists the last collectives of a rank, oldest first. */
 static json_t *report_lane(const FlightRecord *record, uint64_t newest)
 {
     json_t *lane = json_array();
@@ -115,7 +115,7 @@ static void report_ranks(json_t *report, const Attempt *attempt, LiveJob *job)
 
 /* ---- files ---- */
 
-/* The last whole lines of a file, each as JSON; those that are none are left out. */
+/* Reads the last whole lines of a file, each as JSON; leaves out those that are not JSON. */
 static json_t *read_tail(const char *dir, const char *name, size_t most)
 {
     static char text[TAIL_BYTES + 1];
@@ -145,7 +145,7 @@ static json_t *read_tail(const char *dir, const char *name, size_t most)
     return lines;
 }
 
-/* [step, loss] of each line. */
+/* Lists [step, loss] of each line. */
 static json_t *report_losses(const LiveJob *job, int world_size)
 {
     json_t *ranks = json_array();
@@ -177,7 +177,7 @@ static int later(const void *a, const void *b)
                                 : (x.tv_nsec < y.tv_nsec) - (x.tv_nsec > y.tv_nsec);
 }
 
-/* The newest checkpoints and snapshots. */
+/* Lists the newest checkpoints and snapshots. */
 static json_t *report_snapshots(const LiveJob *job)
 {
     static Saved saved[256];
@@ -253,8 +253,7 @@ char *live_report(LiveJob *job, const StorePeek *peek, bool control)
 
 /* ---- signals ---- */
 
-/* A descriptor of the process keeps its number from being reused between the look and the signal.
- */
+/* Sends a signal. A descriptor of the process keeps its pid from being reused after the check. */
 static const char *send_to(const LiveJob *job, int rank, const FlightRecord *record, int number)
 {
     const int fd = (int)syscall(SYS_pidfd_open, record->pid, 0);

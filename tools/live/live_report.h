@@ -20,8 +20,8 @@ char *live_report(LiveJob *job, const StorePeek *peek, bool control);
 typedef enum { LIVE_STOP, LIVE_CONTINUE, LIVE_KILL } LiveAction;
 
 /* Sends SIGSTOP, SIGCONT or SIGKILL to a rank, if its process is still the one of its record, on
- * this machine, and has that record mapped: anybody who may write into the folder could have put
- * another process's number there. NULL: done; else why not. */
+ * this machine, and has that record mapped: anyone who may write into the folder could have put
+ * another process's number there. Returns NULL if done, else the reason why not. */
 const char *live_signal(const LiveJob *job, int rank, LiveAction action);
 
 #endif

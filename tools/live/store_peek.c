@@ -1,4 +1,4 @@
-/* LIST_KEYS of the store's protocol (extras/torch_store); one key a line from the child. */
+/* LIST_KEYS of the store's protocol (extras/torch_store); the child prints one key per line. */
 #include "tools/live/store_peek.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 enum { SECONDS = 2, MAX_KEYS = 400, MAX_BYTES = 256 << 10 };
 
-/* Prints the keys' names, and ends. */
+/* Prints the names of the keys, and exits. */
 static noreturn void ask(const LiveJob *job, int fd)
 {
     static char key[STORE_MAX_KEY + 1];
@@ -82,7 +82,7 @@ static void finish(StorePeek *peek)
         json_array_append_new(peek->keys, json_text(line[i]));
 }
 
-/* Reads what has come. True: the child has ended. */
+/* Reads the available bytes. Returns true if the child has ended. */
 static bool receive(StorePeek *peek)
 {
     if (peek->text == NULL)

@@ -22,7 +22,7 @@ void classifier_init(Classifier *classifier, const Args *args, ModelFile *from, 
     model_file_load(from, &classifier->model);
     model_eval(&classifier->model);
 
-    static int32_t no_label; // the loss computed from it is not used
+    static int32_t no_label; // the resulting loss is not used
     classifier->image = (Dataset){ .name = "image",
                                    .size = 1,
                                    .features = MNIST_PIXELS,

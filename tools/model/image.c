@@ -16,7 +16,7 @@ typedef struct {
     const uint8_t *at, *end;
 } Text;
 
-/* The next decimal number, at most max; -1 where there is none. */
+/* Reads the next decimal number, at most max; returns -1 if there is none. */
 static int next_number(Text *text, int max)
 {
     while (text->at < text->end && (isspace(*text->at) || *text->at == '#'))
@@ -32,7 +32,7 @@ static int next_number(Text *text, int max)
     return value;
 }
 
-/* The next pixel, -1 where there is none: a number, or one or two bytes. */
+/* Reads the next pixel: a number, or one or two bytes. Returns -1 if there is none. */
 static int next_pixel(Text *text, bool plain, int largest)
 {
     if (plain)

@@ -17,13 +17,13 @@ typedef struct {
     uint8_t *pixels; // [height][width], 0 is black
 } Image;
 
-/* Reads a file from anywhere, PGM (plain or raw, 8 or 16 bits) or PNG (any kind; colours become
- * grey, transparent parts white). False, with one line in error and nothing to free, if the bytes
- * are neither, are damaged or cut off, or hold a larger picture than IMAGE_MAX_SIDE squared. */
+/* Reads an untrusted file, PGM (plain or raw, 8 or 16 bits) or PNG (any kind; colours become grey,
+ * transparent parts white). Returns false, with one line in error and nothing to free, if the bytes
+ * are neither, are damaged or cut off, or hold a picture larger than IMAGE_MAX_SIDE squared. */
 bool image_read(Image *image, const uint8_t *bytes, size_t size, char *error, size_t error_bytes);
 void image_free(Image *image);
 
-/* image_read for PNG: in image_png.c, or in image_png_absent.c where libpng is missing. */
+/* image_read for PNG: in image_png.c, or in image_png_absent.c in builds without libpng. */
 bool image_read_png(Image *image, const uint8_t *bytes, size_t size, char *error,
                     size_t error_bytes);
 

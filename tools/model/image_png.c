@@ -1,6 +1,6 @@
 /*
- * PNG by libpng's simplified interface: it converts whatever a file holds (colours, palettes, 16
- * bits, transparency) to grey bytes, and returns an error where the older one would call longjmp.
+ * PNG by libpng's simplified interface: it converts the contents of any file (colours, palettes, 16
+ * bits, transparency) to grey bytes, and returns errors where the older one would call longjmp.
  */
 #include <png.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Stands in for image_png.c where libpng is missing. */
+/* Stands in for image_png.c in builds without libpng. */
 #include <stdio.h>
 
 #include "tools/model/image.h"

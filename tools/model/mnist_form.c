@@ -18,7 +18,7 @@ typedef struct {
     int left, top, right, bottom;
 } Box;
 
-/* The median of the pixels along the edge. */
+/* Returns the median of the pixels along the edge. */
 static int ground_of(const Image *image)
 {
     int count[256] = { 0 }, total = 0;
@@ -34,7 +34,7 @@ static int ground_of(const Image *image)
     return value;
 }
 
-/* How much each pixel differs from the ground, [height][width]; NULL if none does. */
+/* Returns how much each pixel differs from the ground, [height][width]; NULL if none does. */
 static uint8_t *find_ink(const Image *image, int ground)
 {
     const size_t count = (size_t)image->width * image->height;
@@ -67,7 +67,7 @@ static Box box_of(const uint8_t *ink, int width, int height)
     return box;
 }
 
-/* The mean ink of an area whose edges may cut pixels. */
+/* Computes the mean ink of an area whose edges may cut pixels. */
 static float mean_ink(const uint8_t *ink, int width, float left, float top, float right,
                       float bottom)
 {
@@ -83,7 +83,7 @@ static float mean_ink(const uint8_t *ink, int width, float left, float top, floa
     return sum / area;
 }
 
-/* The shift that brings the centre of mass into pixel 14, as far as the digit stays inside. */
+/* Returns the shift of the centre of mass to pixel 14, limited so that the digit stays inside. */
 static int shift_of(double moment, double mass, int size)
 {
     const int shift = (int)lround(MNIST_SIDE / 2 - moment / mass);

@@ -11,7 +11,7 @@
 #include "common/base/log.h"
 #include "common/save/checkpoint.h"
 
-/* A required value, printable text. */
+/* Returns a required value, printable text. */
 static const char *text_of(const ModelFile *model_file, const char *key)
 {
     const char *path = model_file->file.path, *text = safetensors_metadata(&model_file->file, key);
@@ -35,7 +35,7 @@ static float number_of(const ModelFile *model_file, const char *key, double low)
     return (float)value;
 }
 
-/* "0,1,2" */
+/* Reads labels such as "0,1,2". */
 static void read_labels(ModelFile *model_file, const char *text)
 {
     if (text[0] == '\0')
@@ -79,7 +79,7 @@ void model_file_open(ModelFile *model_file, const char *path)
     Safetensors *file = &model_file->file;
     CHECK(checkpoint_open(file, path), "%s%s", file->error,
           file->data == NULL ? ": name a checkpoint, or a folder that tools/export has made" : "");
-    // Others' metadata may have a "model", too.
+    // Files of other programs may have a "model", too.
     if (safetensors_metadata(file, CHECKPOINT_VERSION_KEY) != NULL ||
         safetensors_metadata(file, EXPORT_VERSION_KEY) != NULL ||
         safetensors_metadata(file, "class_labels") != NULL) {

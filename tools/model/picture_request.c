@@ -1,4 +1,4 @@
-/* Reads the bodies of requests; apart from HTTP, so that it can be tested without a server. */
+/* Reads the bodies of requests; separate from HTTP, so that it can be tested without a server. */
 #include "tools/model/picture_request.h"
 
 #include <jansson.h>
@@ -11,14 +11,14 @@
 
 enum { OK = 200, BAD_REQUEST = 400, UNSUPPORTED_MEDIA_TYPE = 415, UNPROCESSABLE = 422 };
 
-/* Is this the type? Parameters ("; charset=utf-8") may follow it. */
+/* Returns true if this is the type. Parameters ("; charset=utf-8") may follow it. */
 static bool is_type(const char *type, const char *name)
 {
     const size_t length = strlen(name);
     return strncasecmp(type, name, length) == 0 && strchr("; \t", type[length]) != NULL;
 }
 
-/* If this returns false, pixels is unchanged. */
+/* Returns false, leaving pixels unchanged, if the list is not valid. */
 static bool copy_pixels(const json_t *list, uint8_t *pixels)
 {
     if (json_array_size(list) != MNIST_PIXELS)

@@ -11,13 +11,13 @@
 int picture_request_read(const char *type, const uint8_t *body, size_t size,
                          uint8_t pixels[MNIST_PIXELS], char *error, size_t error_bytes);
 
-/* {"label": "7", "labels": [...], "probabilities": [...]}; with `seen`, unless NULL, the pixels
- * given to the model. Free it with free(). */
+/* Writes {"label": "7", "labels": [...], "probabilities": [...]}; with `seen`, unless NULL, the
+ * pixels given to the model. Free it with free(). */
 char *picture_request_answer(const ModelFile *from, int best, const float *probability,
                              const uint8_t *seen);
 
-/* {"status": "ok", "file": "cnn_mnist.safetensors", "epoch": "9", "step": "9380"}: what answers,
- * and how far it is trained; null where the file does not say. Free it with free(). */
+/* Writes {"status": "ok", "file": "cnn_mnist.safetensors", "epoch": "9", "step": "9380"}: the
+ * model, and how far it is trained; null if the file has no such fact. Free it with free(). */
 char *picture_request_health(const ModelFile *from);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "common/base/log.h"
 
-/* The row of an option that the tool shares with the trainers; NULL: it does not share it. */
+/* Returns the row of an option that the tool shares with the trainers; NULL if it does not. */
 static const Option *find_shared(const Tool *tool, const char *name, size_t length)
 {
     const Option *option = option_find(args_options, ANY_STEP, name, length);
@@ -32,7 +32,7 @@ static noreturn void print_help(const Tool *tool)
     streams_exit();
 }
 
-/* Reads the option at **word, the last word of which becomes **word. */
+/* Reads the option at **word; *word then points to the option's last word. */
 static void read_option(const Tool *tool, Args *args, void *fields, char ***word)
 {
     const char *name = **word + 2;

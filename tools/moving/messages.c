@@ -5,10 +5,10 @@
  *
  * The linker puts the functions __wrap_... in the places of exchange, message_send and
  * message_receive (common/comm/tcp/tcp_exchange.c), so the library's own algorithms run, with real
- * messages between processes. Prints a line for each call
- * of exchange: rank, receiver, sender (-1: none), first element and number of elements sent, first
- * element received (-1: beside the array), whether the rank adds what arrives; and when the call
- * began and ended, in microseconds since the first one.
+ * messages between processes. Prints a line for each call of exchange: rank, receiver, sender (-1
+ * if none), first element and number of elements sent, first element received (-1 if outside the
+ * array), whether the rank adds what arrives; and when the call began and ended, in microseconds
+ * since the first one.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static struct Board {
     int num_calls[MAX_RANKS];
 } * board; // in memory that all ranks share
 
-static const float *array; // of the all-reduce that is recorded; NULL: none yet
+static const float *array; // the array of the recorded all-reduce; NULL if none yet
 static long elements;
 static int own_rank;
 
@@ -84,8 +84,7 @@ void __wrap_message_receive(Mesh *mesh, int from, void *data, size_t bytes)
     __wrap_exchange(mesh, (Outgoing){ .to = NOBODY }, (Incoming){ from, data, bytes, NULL });
 }
 
-/* The way without an algorithm: rank 0 gets all arrays, adds them up, and sends the result to all.
- */
+/* Reduces without an algorithm: rank 0 gets all arrays, adds them, and sends the result to all. */
 static void star_all_reduce(Mesh *mesh, const Collective *collective)
 {
     Collective part = *collective;

@@ -20,8 +20,8 @@ from reasons import written_reasons  # noqa: E402
 
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 ELEMENTS = 840 * 1400  # about the gradients of the CNN; 2 to 8 ranks divide it
-ROWS = 22  # of the sampler's page: 4 ranks do not divide them
-ORDERS = 16  # of epochs and seeds
+ROWS = 22  # rows on the page of the sampler: not divisible by 4 ranks
+ORDERS = 16  # orders, by epoch and seed
 
 
 def output(*command):
@@ -102,7 +102,7 @@ def sampler(_):
         digits = [[int(x) for x in next(file).split(",")] for _ in range(ROWS)]
     return {
         "rows": [{"label": digit[-1], "pixels": "".join("0123456789abcdefg"[x] for x in digit[:-1])} for digit in digits],
-        "orders": [shards(1, 0, epoch) for epoch in range(ORDERS)],  # of seed + epoch
+        "orders": [shards(1, 0, epoch) for epoch in range(ORDERS)],  # by seed + epoch
         "code": [code("common/data/sampler.c", "void sampler_set_epoch", "}"), code("common/data/sampler.c", "size_t sampler_next", "}")],
     }
 
@@ -166,7 +166,7 @@ def overlap(timed):
 RUN = ["--epochs", "3", "--num-samples", "640", "--threads", "1", "--log-interval", "1",
        "--save-every", "0", "--save-every-steps", "8"]  # 10 steps an epoch
 FAULTS = {"kill": "kill:1:21", "both": "kill:0:14,kill:1:14", "frozen": "stop:1:21"}
-LINES = (  # of the trainer and the launcher, as events
+LINES = (  # lines of the trainer and the launcher that are events
     ("start", r"\[rank (\d)/2\] (?:node|host) "),
     ("step", r"Train Epoch: (\d+) \[(\d+)/640\] Loss: (\S+)"),
     ("snapshot", r"Epoch \d+ \| Training snapshot saved at .*_s(\d+)\.safetensors"),
@@ -250,8 +250,8 @@ DATA = re.compile(r'(<script type="application/json" id="data">\n).*?(\n</script
 
 
 def without_times(data):
-    """What is the same on every machine: neither times nor, from one kind of CPU to another, the last bits of a file and of
-    the losses."""
+    """Returns what is the same on every machine: neither times nor, from one kind of CPU to another, the last bits of a file
+    and of the losses."""
     for runs in data.get("messages", {}).values():
         for rows in runs.values():
             rows[:] = [row[:-1] for row in rows]
@@ -259,7 +259,7 @@ def without_times(data):
 
 
 def alike(losses, others):
-    """From one kind of CPU to another, sums are rounded in another order."""
+    """Compares losses up to rounding: another kind of CPU rounds sums in another order."""
     return len(losses) == len(others) and all(math.isclose(a, b, abs_tol=1e-4) for a, b in zip(losses, others))
 
 

@@ -28,9 +28,9 @@
     "a rank was not started, has died or does not use mpi: give all ranks the same options, " \
     "under one mpirun or srun --mpi=pmix"
 
-/* UCX, which Open MPI 5 brings into a program even where it uses no MPI, takes SIGHUP for a wish to
- * be debugged: a rank would outlive its terminal. So the signal becomes again what it was (ignored
- * under nohup) before any library's constructor ran. */
+/* UCX, which Open MPI 5 loads into a program even where it uses no MPI, handles SIGHUP as a request
+ * to be debugged, so a rank would outlive its terminal. This restores the action that the signal
+ * had (ignored under nohup) before any library's constructor ran. */
 static struct sigaction hangup;
 
 static void note_hangup(void)
@@ -51,8 +51,8 @@ typedef struct {
 
 /* A call is in slot op_id % MAX_PENDING, until it is done and another takes the slot. */
 typedef struct {
-    MPI_Comm comm; // a duplicate: our messages never match another library's
-    MPI_Op bfloat16_ops[4]; // by ReduceOp
+    MPI_Comm comm; // a duplicate, so that our messages never match another library's
+    MPI_Op bfloat16_ops[4]; // indexed by ReduceOp
     MpiRequest calls[MAX_PENDING];
 } Mpi;
 
@@ -66,7 +66,7 @@ static void check_mpi(int error, const char *what)
     die("%s: %s", what, text);
 }
 
-/* MPI_CHECK(call) ends this process, saying why, when a call of MPI fails. */
+/* Ends this process with the reason if a call of MPI fails. */
 #define MPI_CHECK(call) check_mpi((call), #call)
 
 /* ---- does MPI agree about this rank's number? ---- */
@@ -170,7 +170,7 @@ static void compare_calls(const Mpi *mpi, const Collective *collective)
     free(all);
 }
 
-/* Is the short array of all_gather or reduce_scatter this rank's share of the long one? */
+/* Tests if the short array of all_gather or reduce_scatter is this rank's share of the long one. */
 static bool in_place(const Collective *c)
 {
     const size_t offset = (size_t)c->pg->rank * c->count * dtype_size(c->type);
@@ -256,7 +256,7 @@ static long mpi_start(void *state, const Collective *collective)
         compare_calls(mpi, collective);
 
     MpiRequest *call = &mpi->calls[collective->op_id % MAX_PENDING];
-    finish(call); // a much earlier one
+    finish(call); // a much earlier call
     call->collective = *collective;
     collective_report(collective, COLLECTIVE_STARTED);
     check_call(start_request(mpi, collective, &call->request), collective);
@@ -305,7 +305,7 @@ static void *mpi_init(ProcessGroup *pg)
     return mpi;
 }
 
-/* As process_groups.c does in the store. The exchange has no number of its own. */
+/* Compares options as process_groups.c does in the store. The exchange has no number of its own. */
 static void mpi_compare(const ProcessGroup *pg)
 {
     char(*lines)[OPTIONS_BYTES] = mem_calloc((size_t)pg->world_size, OPTIONS_BYTES);

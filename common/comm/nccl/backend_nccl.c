@@ -12,7 +12,7 @@
  * same.
  *
  * While the compute stream is captured (--cuda-graph), all this becomes part of the graph, NCCL
- * calls included; process_group.h says what holds for these.
+ * calls included; process_group.h documents what holds for these.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ void nccl_check(Nccl *nccl, ncclResult_t result, const char *name)
         pause(); // the watchdog finds the rank to blame and ends the process
 }
 
-/* NCCL versions round means of integers differently: NCCL adds, and the host divides. */
+/* Returns true for means of integers: the host divides, since NCCL versions round differently. */
 static bool host_divides(const Collective *c)
 {
     const bool reduces = c->kind == ALL_REDUCE || c->kind == REDUCE || c->kind == REDUCE_SCATTER;
@@ -56,7 +56,7 @@ static bool host_divides(const Collective *c)
     return reduces && c->op == REDUCE_MEAN && is_integer;
 }
 
-/* gather and scatter, which NCCL leaves to its users: grouped sends and receives. */
+/* Does gather and scatter, which NCCL leaves to its users, by grouped sends and receives. */
 static ncclResult_t gather_or_scatter(const Nccl *nccl, const Collective *c, ncclDataType_t type)
 {
     const size_t share = c->count * dtype_size(c->type);
@@ -105,7 +105,7 @@ static ncclResult_t issue(const Nccl *nccl, const Collective *c)
         return lib->all_gather(c->in, c->out, c->count, type, comm, stream);
     case REDUCE_SCATTER:
         return lib->reduce_scatter(c->in, c->out, c->count, type, op, comm, stream);
-    case BARRIER: // a sum of one element: NCCL does not synchronise on none
+    case BARRIER: // a sum of one element, because NCCL does not synchronise on none
         return lib->all_reduce(nccl->scratch, nccl->scratch, 1, ncclUint8, ncclSum, comm, stream);
     case SEND:
         return lib->send(c->in, c->count, type, c->root, comm, stream);
@@ -123,7 +123,7 @@ static bool is_replayed(const Nccl *nccl)
     return replaying != NULL && *replaying;
 }
 
-/* The watchdog learns of a call before NCCL does, which may not return. */
+/* Records a call for the watchdog before NCCL gets it, because NCCL may not return. */
 static NcclCall *call_begin(Nccl *nccl, const Collective *c)
 {
     const bool is_captured = cuda_is_captured(nccl->pg->place.stream);
@@ -169,7 +169,7 @@ static void copy(void *to, const void *from, size_t bytes, cudaStream_t stream)
         CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
 }
 
-/* Device memory of at least so many bytes at nccl->scratch. */
+/* Makes nccl->scratch device memory of at least this size. */
 static void reserve(Nccl *nccl, size_t bytes)
 {
     if (bytes <= nccl->scratch_bytes)
@@ -188,7 +188,7 @@ static bool needs_host(const Collective *c)
                             (out_bytes > 0 && !cuda_is_on_gpu(c->out)));
 }
 
-/* The call through device memory and back, complete on return. */
+/* Makes the call through device memory and back, complete on return. */
 static NcclCall *start_by_host(Nccl *nccl, const Collective *c, const Collective *shown)
 {
     const cudaStream_t compute = nccl->pg->place.stream;
@@ -253,7 +253,7 @@ static long nccl_start(void *state, const Collective *c)
     return call->ticket;
 }
 
-/* If a later call has the slot by now, it ends after ours. */
+/* Waits for the call's event. If a later call has the slot by now, it ends after ours. */
 static void nccl_wait(void *state, long ticket)
 {
     const Nccl *nccl = state;
@@ -265,8 +265,8 @@ static void nccl_wait(void *state, long ticket)
 
 #define GPU_BYTES 192 // "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6 of HOST"
 
-/* The GPU's UUID, which identifies it even if each rank sees only one, as number 0. NCCL lets ranks
- * share a GPU if they claim different hosts (NCCL_HOSTID): so do we. */
+/* Writes the GPU's UUID, which identifies it even if each rank sees only one, as number 0. NCCL
+ * lets ranks share a GPU if they claim different hosts (NCCL_HOSTID), and so do we. */
 static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
 {
     struct cudaDeviceProp properties;
@@ -282,7 +282,7 @@ static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
     snprintf(text + length, GPU_BYTES - (size_t)length, " of %s", host_id != NULL ? host_id : name);
 }
 
-/* NCCL reports ranks that share a GPU less clearly, or not at all. All ranks find the same two. */
+/* Finds two ranks that share a GPU, the same on all; NCCL reports it less clearly or not at all. */
 static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
 {
     char key[STORE_KEY_BYTES], reason[256] = "", text[GPU_BYTES] = "";
@@ -323,7 +323,7 @@ static void *nccl_init(ProcessGroup *pg)
     pthread_mutex_init(&nccl->in_use, NULL);
     pthread_mutex_init(&nccl->mutex, NULL);
 
-    // High priority: the computation waits for its results.
+    // High priority, because the computation waits for its results.
     int least, greatest;
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     CUDA_CHECK(cudaStreamCreateWithPriority(&nccl->stream, cudaStreamNonBlocking, greatest));

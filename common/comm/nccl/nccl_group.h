@@ -35,40 +35,40 @@ struct NcclLibrary {
 
 typedef struct {
     long ticket;
-    Collective collective; // for messages
-    cudaEvent_t done; // one of these two
+    Collective collective; // the call as shown in messages
+    cudaEvent_t done; // one of the two below
     // A query of an event that a capture records would end the capture, and the watchdog may just
     // be querying the event of the call that had the slot before.
     cudaEvent_t called, captured;
-    bool queued; // is `done` recorded?
+    bool queued; // whether `done` is recorded
 } NcclCall;
 
 /* What the poller has found. */
 typedef struct {
-    double at; // when it looked
-    Collective call; // the oldest pending one; pg NULL: none, perhaps ncclCommInitRank
-    char busy[DESCRIPTION_BYTES]; // what is pending; "": nothing
-    double since; // when that became the oldest
-    char failure[256]; // NCCL's error; "": none
+    double at; // when the poller looked
+    Collective call; // the oldest pending one; pg is NULL if none, or for ncclCommInitRank
+    char busy[DESCRIPTION_BYTES]; // what is pending, or ""
+    double since; // when that call became the oldest
+    char failure[256]; // NCCL's error, or ""
 } NcclFinding;
 
 /* Ticket t is in call[t % NCCL_MAX_CALLS] until the slot is reused. */
 typedef struct {
     const ProcessGroup *pg;
     struct NcclLibrary lib; // opened with the group
-    cudaStream_t stream; // of communication
+    cudaStream_t stream; // communication stream
     cudaEvent_t ready; // recorded on the compute stream before a call
     char *scratch; // device memory, for host data and for barriers
     size_t scratch_bytes;
     // The two threads of nccl_watch.c, and what they share.
     pthread_t poller, heartbeat;
-    int stop_poller, stop_heartbeat; // eventfds, readable: the thread is to end
-    RankWatch watch; // of the heartbeat
+    int stop_poller, stop_heartbeat; // eventfds, readable once the thread must end
+    RankWatch watch; // used by the heartbeat
     NcclFinding finding; // written while it is not delivered, read while it is
     atomic_bool delivered;
-    _Atomic double polled_at; // when the poller last finished a round ...
-    _Atomic(const char *) polls; // ... and what it called since
-    _Atomic uint64_t num_calls; // started, send and recv excluded
+    _Atomic double polled_at; // when the poller last finished a round
+    _Atomic(const char *) polls; // what it has called since
+    _Atomic uint64_t num_calls; // calls started, send and recv excluded
     _Atomic double kept_alive_at; // see nccl_keep_alive
 
     pthread_mutex_t in_use; // held while NCCL is called, see NCCL_CHECK
@@ -77,7 +77,7 @@ typedef struct {
     NcclCall call[NCCL_MAX_CALLS];
     long started, finished; // tickets; the watchdog counts those that are finished
     double since; // when the oldest unfinished call, or ncclCommInitRank, became the oldest
-    char failure[256]; // NCCL's error; "": none
+    char failure[256]; // NCCL's error, or ""
     bool closing; // the watchdog ends, or has ended
 } Nccl;
 
@@ -94,11 +94,11 @@ typedef struct {
 void nccl_check(Nccl *nccl, ncclResult_t result, const char *name);
 
 /* nccl_watch.c: the watchdog, which reports this rank's progress to the others, polls pending
- * calls, and ends the process, saying why, when one fails or takes too long. */
+ * calls, and ends the process, with the reason, when one fails or takes too long. */
 void nccl_watch_start(Nccl *nccl);
 void nccl_watch_stop(Nccl *nccl);
 
-/* As keep_alive of Backend: the next reports say so. */
+/* Does what Backend's keep_alive does, by means of the next reports. */
 void nccl_keep_alive(void *state);
 
 #endif

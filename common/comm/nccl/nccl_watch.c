@@ -1,5 +1,5 @@
 /*
- * The watchdog, as in PyTorch's ProcessGroupNCCL: a GPU that waits for a dead rank waits for ever,
+ * The watchdog, as in PyTorch's ProcessGroupNCCL: a GPU that waits for a dead rank waits forever,
  * and the host does not notice until it reads a result. It ends the process without aborting the
  * communicator, as PyTorch does by default (TORCH_NCCL_ASYNC_ERROR_HANDLING=3): the end of a
  * process stops what its GPU does and closes its connections, while ncclCommAbort may itself hang.
@@ -20,7 +20,7 @@
 
 /* ---- the poller ---- */
 
-/* The oldest call that is not counted as finished. False: there is none. */
+/* Gets the oldest call that is not counted as finished. Returns false if there is none. */
 static bool oldest_call(Nccl *nccl, NcclCall *call)
 {
     pthread_mutex_lock(&nccl->mutex);
@@ -46,8 +46,8 @@ static bool is_finished(Nccl *nccl, const NcclCall *call)
     return result == cudaSuccess;
 }
 
-/* Skipped while the main thread is in NCCL (see NCCL_CHECK), perhaps for long: it sees a failure
- * itself when its call returns. */
+/* Does nothing while the main thread is in NCCL (see NCCL_CHECK), perhaps for long, because that
+ * thread sees a failure itself when its call returns. */
 static void look_for_failures(Nccl *nccl)
 {
     ncclResult_t state = ncclSuccess;
@@ -154,7 +154,7 @@ static void look_into(Nccl *nccl, const NcclFinding *finding, double failed_at)
         give_up(nccl, finding, rank_watch_blame(&nccl->watch, call, what, line));
 }
 
-/* What the other ranks read. */
+/* Returns what the other ranks read. */
 static RankReport report_of(const Nccl *nccl, const NcclFinding *finding, bool is_stuck)
 {
     const double now = seconds_awake(), kept_alive_at = nccl->kept_alive_at;

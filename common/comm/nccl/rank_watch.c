@@ -45,7 +45,7 @@ void rank_watch_init(RankWatch *watch, const ProcessGroup *pg)
         CHECK(store_try_wait(&watch->store, key, fmax(0, deadline - seconds_awake())),
               "rank %d is gone: it left no report within %g s", rank, timeout);
     }
-    rank_watch_poll(watch); // learns who serves the store
+    rank_watch_poll(watch); // learns which rank serves the store
     watch->polling = false;
 }
 
@@ -107,8 +107,8 @@ char *rank_watch_blame(const RankWatch *watch, const Collective *call, const cha
     return line;
 }
 
-/* The verdict in the store: "3 LINE", if 3 ranks are left to read it. A rank that was stopped, and
- * finds in it that it is missing, says that of itself in other words. */
+/* Dies with the verdict in the store: "3 LINE", if 3 ranks are left to read it. A rank that was
+ * stopped, and is missing according to it, rewords the line. */
 static noreturn void end_group(RankWatch *watch, const char *verdict)
 {
     char *line, own[32];

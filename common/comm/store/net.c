@@ -1,6 +1,6 @@
 /*
  * TCP with non-blocking sockets: every call tries at once and, if it would block, sleeps in poll
- * until its deadline at most. So no rank waits for ever for a dead one.
+ * until its deadline at most. So no rank waits forever for a dead one.
  */
 #include "common/comm/store/net.h"
 
@@ -21,7 +21,7 @@
 #include "common/base/log.h"
 
 #define MOST_DESCRIPTORS (1 << 16) // a system may grant a billion
-#define ATTEMPT_SECONDS 5.0 // per address: the name's next one may work
+#define ATTEMPT_SECONDS 5.0 // per address, since the name's next one may work
 
 static int fail(int reason)
 {
@@ -51,7 +51,7 @@ static int close_failed(int fd)
     return fail(reason);
 }
 
-/* Otherwise a short message waits for the acknowledgement of the previous one (Nagle). */
+/* Turns off Nagle's algorithm, which delays a short message until the last is acknowledged. */
 static int without_delay(int fd)
 {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
@@ -69,7 +69,7 @@ bool net_copy_host(char *to, size_t bytes, const char *host, size_t length)
            snprintf(to, bytes, "%.*s", (int)length, host) < (int)bytes;
 }
 
-/* All addresses of a name. NULL and ENXIO if it has none, EINVAL for a bad port. */
+/* Returns all addresses of a name; NULL and ENXIO if it has none, EINVAL for a bad port. */
 static struct addrinfo *resolve(const char *host, int port, int flags)
 {
     if (port < 0 || port > UINT16_MAX) { // the C library would take it modulo 65536
@@ -116,14 +116,14 @@ static int listen_at(const struct addrinfo *at)
     return close_failed(fd);
 }
 
-/* Then the address is local: other addresses are not tried. */
+/* Returns whether the address is local, but cannot be used: other addresses are not tried. */
 static bool is_in_use(int error)
 {
     return error == EADDRINUSE || error == EACCES;
 }
 
-/* Listens on one of a host's addresses that is local, of the first family if it can; NULL: on all
- * interfaces. */
+/* Listens on one of a host's addresses that is local, of the first family if it can; on all
+ * interfaces if host is NULL. */
 static int listen_host(const char *host, int port, int first_family)
 {
     struct addrinfo *addresses = resolve(host, port, AI_PASSIVE);
@@ -158,7 +158,7 @@ int net_listen(const char *host, int *port)
     if (getsockname(fd, (struct sockaddr *)&address, &length) < 0)
         return close_failed(fd);
     *port = ntohs(address.sin6_port);
-    if (is_everywhere && is_known) // a name that nobody knows ends the job anyway
+    if (is_everywhere && is_known) // an unknown name ends the job anyway
         log_info("port %d is open on every interface: %s%s", *port,
                  is_named ? host : "no host is named",
                  is_named ? " is no address that this machine could listen on alone" : "");
@@ -186,8 +186,8 @@ int net_accept(int listen_fd, double deadline)
     }
 }
 
-/* Retrying a local port may connect the socket to itself: the kernel picks that very port for this
- * end (TCP simultaneous open). The real server could then never listen there. */
+/* Detects a socket connected to itself: if a local port is retried, the kernel may pick that very
+ * port for this end (TCP simultaneous open), and the real server could never listen there. */
 static bool is_self_connected(int fd)
 {
     struct sockaddr_storage here, there;
@@ -215,7 +215,7 @@ static int connect_to(const struct addrinfo *to, double deadline)
     return without_delay(fd);
 }
 
-/* A slow lookup, in which the clock of deadlines is not read, moves the deadline. */
+/* Moves the deadline by a slow lookup, in which the clock of deadlines is not read. */
 static int connect_host(const char *host, int port, double *deadline)
 {
     const double begun = seconds_now() - seconds_awake();

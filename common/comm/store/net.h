@@ -17,38 +17,38 @@
 int net_listen(const char *host, int *port);
 int net_accept(int listen_fd, double deadline);
 
-/* A port of localhost that is free now; another process may take it before it is listened on. Dies
- * if there is none. */
+/* Returns a port of localhost that is free now; another process may take it before it is listened
+ * on. Dies if there is none. */
 int net_free_port(void);
 
 /* Connects, retrying until the deadline: the other side may not be up yet, or its name not known
  * (which is logged at once, since the name is usually wrong). errno is the last attempt's:
- * ECONNREFUSED (nobody listens there), ENXIO (no such name), ETIMEDOUT (no answer). */
+ * ECONNREFUSED (no process listens there), ENXIO (no such name), ETIMEDOUT (no answer). */
 int net_connect(const char *host, int port, double deadline);
 
 int net_send(int fd, const void *data, size_t bytes, double deadline);
 int net_recv(int fd, void *data, size_t bytes, double deadline);
 
-/* An errno of these calls as text. */
+/* Returns an errno of these calls as text. */
 const char *net_reason(int error);
 
-/* The same for net_listen: a port in use is shown with the process that has it, if /proc lets us
- * see it: "Address already in use by python3 (pid 4711)". */
+/* Returns that for net_listen. A port in use is shown with the process that has it, if /proc shows
+ * that: "Address already in use by python3 (pid 4711)". */
 #define NET_REASON_BYTES 256
 const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES]);
 
 /* Copies a host's name or address without the brackets that an IPv6 address has before a port; all
- * functions here also accept it with them. False: it is too long, or can be no host. */
+ * functions here also accept it with them. Returns false if it is too long, or cannot be a host. */
 bool net_copy_host(char *to, size_t bytes, const char *host, size_t length);
 
-/* Does a host name or address mean the local machine on every machine? */
+/* Returns whether a host name or address means the local machine on every machine. */
 bool net_is_loopback(const char *host);
 
-#define NET_SPARE_DESCRIPTORS 64 // for the other needs of a process: files, the store, a GPU
+#define NET_SPARE_DESCRIPTORS 64 // descriptors for other needs: files, the store, a GPU
 
 /* Raises the limit of open files and connections, which many systems begin at 1,024, to the highest
- * that they grant, and returns it. The other one dies if that is less than `count`, which num_ranks
- * ranks need, before a connection fails with what looks like a network problem. */
+ * that they grant, and returns it. net_reserve_descriptors dies if that is less than `count`, which
+ * num_ranks ranks need, before a connection fails with what looks like a network problem. */
 long net_raise_descriptors(void);
 void net_reserve_descriptors(long count, int num_ranks);
 

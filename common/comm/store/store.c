@@ -19,8 +19,8 @@
 
 /* ---- connecting ---- */
 
-/* Sends `bytes`, frees them, and returns when a PING that follows them is answered. False and errno
- * if it is not; EPROTO: the answer is wrong. */
+/* Sends `bytes`, frees them, and returns when a PING that follows them is answered. Returns false
+ * and sets errno if it is not (EPROTO if the answer is wrong). */
 static bool ping(int fd, Bytes *bytes, double deadline)
 {
     const uint32_t nonce = (uint32_t)getpid();
@@ -35,7 +35,7 @@ static bool ping(int fd, Bytes *bytes, double deadline)
     return echo == nonce;
 }
 
-/* In one piece with PING: PyTorch's newer server disconnects on half a VALIDATE. */
+/* Sends VALIDATE in one piece with PING, since PyTorch's newer server disconnects on half of it. */
 static bool validate(int fd, double deadline)
 {
     Bytes hello = { 0 };
@@ -67,7 +67,7 @@ bool store_connect(Store *store, const char *host, int port, double timeout)
         store->fd = net_connect(host, port, deadline);
         if (store->fd < 0)
             return false;
-        since = since == 0 ? seconds_awake() : since; // of the first answer
+        since = since == 0 ? seconds_awake() : since; // time of the first answer
         const double patience = fmax(deadline, seconds_awake() + ANSWER_SECONDS);
         if ((key == NULL || store_prove(store, key, since, patience)) &&
             validate(store->fd, patience))
@@ -84,8 +84,8 @@ bool store_connect(Store *store, const char *host, int port, double timeout)
 
 /* ---- one request and its reply ---- */
 
-/* The only place where a process ends because of a request. Replies have no framing: after any
- * failure the connection is useless, and so is a rank without its store. */
+/* Dies unless the store may fail; no other place ends a process because of a request. Replies have
+ * no framing: after any failure the connection is useless, and so is a rank without its store. */
 void store_request_fail(const StoreRequest *request, const char *reason)
 {
     Store *store = request->store;
@@ -163,7 +163,7 @@ size_t store_reply_blob(StoreRequest *request, void *data, size_t capacity)
     const uint64_t count = (uint64_t)store_reply_i64(request);
     if (count > STORE_MAX_BUFFER)
         store_request_fail(request, STORE_NONSENSE);
-    // Read all of it, wanted or not: the next reply follows.
+    // Read all of it, wanted or not, because the next reply follows.
     const size_t copied = count < capacity ? count : capacity;
     bool complete = store_reply(request, data, copied);
     char rest[4096];
@@ -174,7 +174,7 @@ size_t store_reply_blob(StoreRequest *request, void *data, size_t capacity)
     return complete ? count : 0;
 }
 
-/* The key of this count has no prefix: PyTorch's workers use it too. */
+/* Counts at a key without the prefix, because PyTorch's workers use it too. */
 int64_t store_count_worker(Store *store, int64_t amount)
 {
     StoreRequest request = store_request_begin(store, STORE_ADD, NULL);

@@ -7,7 +7,7 @@
 #include "common/comm/store/net.h"
 #include "common/comm/store/store.h"
 
-/* Does torchrun's agent serve the store at MASTER_PORT itself? */
+/* Returns whether torchrun's agent serves the store at MASTER_PORT itself. */
 static bool agent_serves(int port)
 {
     const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE"),
@@ -22,7 +22,7 @@ static const char *env_or(const char *name, const char *otherwise)
     return value == NULL || value[0] == '\0' ? otherwise : value;
 }
 
-/* As store_connect, but says after a while that it is still waiting. */
+/* Connects as store_connect does, but logs after a while that it is still waiting. */
 static bool connect_patiently(Store *store, const char *host, int port, double timeout)
 {
     if (store_connect(store, host, port, fmin(timeout, STORE_PATIENCE)))
@@ -34,7 +34,7 @@ static bool connect_patiently(Store *store, const char *host, int port, double t
         host, port);
     if (timeout <= STORE_PATIENCE || errno == EPROTO)
         return false;
-    if (errno != ENXIO) // said by net_connect
+    if (errno != ENXIO) // logged by net_connect
         log_info("waits for rank 0 at %s:%d (%s), %g s at most (--timeout)", host, port,
                  store_connect_reason(errno), timeout);
     return store_connect(store, host, port, timeout - STORE_PATIENCE);
@@ -60,12 +60,12 @@ void store_init(Store *store, const char *host, int port, bool is_server, double
     CHECK(connect_patiently(store, host, port, timeout),
           "no store at %s:%d within %g s (%s): is rank 0 running, is MASTER_ADDR right?", host,
           port, timeout, store_connect_reason(errno));
-    store->timeout = timeout; // whichever attempt it was that connected
+    store->timeout = timeout; // whichever attempt connected
     log_detail(LOG_STORE, "connected to %s:%d after %.3f s", host, port, seconds_now() - begun);
     store->server = server;
     store->is_agents = is_agents;
     if (is_server && getenv(SECRET_VARIABLE) == NULL && !net_is_loopback(host))
-        secret_report_none(host, port); // else a launcher has, or there is one
+        secret_report_none(host, port); // else a launcher has reported it, or there is a secret
     const int length =
         snprintf(store->prefix, sizeof store->prefix, "ddp.c/%s/%s/",
                  env_or("TORCHELASTIC_RUN_ID", "none"), env_or("TORCHELASTIC_RESTART_COUNT", "0"));

@@ -28,14 +28,14 @@ typedef struct {
 } Blob;
 
 Blob blob_of(const char *text);
-int blob_compare(const void *left, const void *right); // Blobs, in some order; 0: they are the same
+int blob_compare(const void *left, const void *right); // orders two Blobs; 0 if they are equal
 
 void bytes_put(Bytes *bytes, const void *data, size_t count);
 void bytes_put_u8(Bytes *bytes, uint8_t value);
-void bytes_put_u64(Bytes *bytes, uint64_t value); // also for signed ones
+void bytes_put_u64(Bytes *bytes, uint64_t value); // also for signed values
 void bytes_put_blob(Bytes *bytes, Blob blob); // a u64 count, then its bytes
 
-void bytes_drop(Bytes *bytes, size_t count); // the first `count`
+void bytes_drop(Bytes *bytes, size_t count); // drops the first `count`
 void bytes_free(Bytes *bytes);
 
 /* A read position. The bytes must be known to be there. */
@@ -49,7 +49,7 @@ Blob take_blob(Cursor *at);
 #define STORE_MAGIC 0x3c85f7ceu // sent once by every client
 #define STORE_MAX_KEY 8192 // bytes
 #define STORE_MAX_VALUE (8u << 20) // bytes
-#define STORE_MAX_KEYS (128u << 10) // of one request
+#define STORE_MAX_KEYS (128u << 10) // in one request
 
 /* Ours, not PyTorch's. A server sets KEY/gone when the client of a watched KEY disconnects. CHECK
  * finds STORE_HAS_SECRET in a store whose job has a secret, if the client has none. */
@@ -83,12 +83,12 @@ typedef enum {
 enum { STORE_READY, STORE_NOT_READY }; // replies to CHECK
 enum { STORE_STOP_WAITING, STORE_WAIT_CANCELED }; // replies to WAIT and BARRIER, and to CANCEL_WAIT
 
-const char *store_operation_name(StoreOperation operation); // the protocol's word for it
+const char *store_operation_name(StoreOperation operation); // returns its name in the protocol
 
 /* How far the request at the front of a buffer has been measured; all zero at first. */
 typedef struct {
-    size_t bytes; // known to belong to it
-    const char *argument; // the next one, in the list of the operation's arguments
+    size_t bytes; // bytes known to belong to the request
+    const char *argument; // next argument, in the list of the operation's arguments
     uint64_t repeats; // how many repetitions are left
 } RequestMeasure;
 

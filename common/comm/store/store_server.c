@@ -21,26 +21,26 @@
 #include "common/comm/store/store_service.h"
 
 enum {
-    READ_BYTES = 8 << 10, // from one client before the next has its turn
-    SEND_BYTES = 64 << 10, // to one client before the next has its turn ...
-    SEND_REPLIES = 64, // ... and so many replies
-    MOST_PER_TURN = 64, // clients to serve, and clients to accept
-    FULL_PAUSE_MS = 10, // before the next try to accept, of which epoll reports at once
+    READ_BYTES = 8 << 10, // most bytes to read from a client in its turn
+    SEND_BYTES = 64 << 10, // most bytes to send to a client in its turn
+    SEND_REPLIES = 64, // most replies to send to a client in its turn
+    MOST_PER_TURN = 64, // most clients to serve, and to accept
+    FULL_PAUSE_MS = 10, // pause before the next try to accept, which epoll reports at once
 };
 
 enum { STRANGER, SEALED, PROVEN, NUM_STANDINGS }; // what a client has shown (store_server_start)
 
 struct StoreServer {
     int listen_fd, stop_fd, epoll_fd;
-    long max_fd; // of clients
+    long max_fd; // highest descriptor for a client
     Service open, job; // job: for clients that know its secret, if it has one
-    const Key256 *key; // of the handshake; NULL: the job has no secret
+    const Key256 *key; // handshake key; NULL if the job has no secret
     TAILQ_HEAD(Clients, Client) clients[NUM_STANDINGS]; // oldest first
     size_t num_clients[NUM_STANDINGS];
     pthread_t thread;
 };
 
-static atomic_uint num_servers; // of this process
+static atomic_uint num_servers; // servers in this process
 
 static int watch(const StoreServer *server, int operation, int fd, uint32_t events, void *who)
 {
@@ -48,8 +48,8 @@ static int watch(const StoreServer *server, int operation, int fd, uint32_t even
     return epoll_ctl(server->epoll_fd, operation, fd, &event);
 }
 
-/* A part of a large reply, and epoll reports at once that there is room for the next: so it leaves
- * in turns with the others. Errors are left to epoll, which reports a broken socket. */
+/* Sends a part of a large reply; epoll reports at once that there is room for the next, so the
+ * clients take turns. Errors are left to epoll, which reports a broken socket. */
 static void send_replies(const StoreServer *server, Client *client)
 {
     size_t left = SEND_BYTES;
@@ -68,7 +68,7 @@ static void send_replies(const StoreServer *server, Client *client)
     watch(server, EPOLL_CTL_MOD, client->fd, EPOLLIN | (client->is_blocked ? EPOLLOUT : 0), client);
 }
 
-/* The replies to this turn's requests; those to blocked clients come behind them in the list. */
+/* Sends the replies to this turn's requests; those to blocked clients come later in the list. */
 static void send_new_replies(const StoreServer *server, const Service *service)
 {
     Client *client = LIST_FIRST(&service->unread), *after;
@@ -92,7 +92,7 @@ static void drop_client(StoreServer *server, Client *client)
     service_forget(client);
     TAILQ_REMOVE(&server->clients[client->standing], client, next);
     server->num_clients[client->standing]--;
-    // Closing is not enough for either if a forked process has a copy.
+    // Closing alone does neither of these if a forked process has a copy.
     watch(server, EPOLL_CTL_DEL, client->fd, 0, NULL);
     shutdown(client->fd, SHUT_RDWR);
     close(client->fd);
@@ -100,7 +100,7 @@ static void drop_client(StoreServer *server, Client *client)
     free(client);
 }
 
-/* Drops the oldest of those that are more than their share; where all are too many, one more. */
+/* Drops the oldest unproven clients beyond their share, or at least one if descriptors run out. */
 static void make_room(StoreServer *server, bool is_full)
 {
     const size_t share = (size_t)server->max_fd / 8 / num_servers;
@@ -111,7 +111,7 @@ static void make_room(StoreServer *server, bool is_full)
         }
 }
 
-/* False: none is waiting, or no descriptor is free. */
+/* Returns false if no client is waiting, or no descriptor is free. */
 static bool accept_client(StoreServer *server)
 {
     const int fd = net_accept(server->listen_fd, 0);
@@ -131,7 +131,7 @@ static bool accept_client(StoreServer *server)
     return true;
 }
 
-/* False: disconnect the client. */
+/* Returns false if the client must be disconnected. */
 static bool receive(StoreServer *server, Client *client)
 {
     uint8_t data[READ_BYTES];
@@ -166,7 +166,7 @@ static void serve_client(StoreServer *server, Client *client)
         send_replies(server, client);
 }
 
-/* Sleeps until something can be done, then does it. False: stop the server. */
+/* Sleeps until something can be done, then does it. Returns false if the server must stop. */
 static bool serve_turn(StoreServer *server)
 {
     struct epoll_event event[MOST_PER_TURN];
@@ -183,7 +183,7 @@ static bool serve_turn(StoreServer *server)
     send_new_replies(server, &server->job);
     for (int i = 0; somebody_calls && i < MOST_PER_TURN; i++)
         somebody_calls = accept_client(server);
-    make_room(server, false); // last: it may drop those whose turn it was
+    make_room(server, false); // last, since it may drop those whose turn it was
     return !stops;
 }
 

@@ -17,7 +17,7 @@
 
 enum { MALLOC_BYTES = 8, NODE_BYTES = 32 }; // what malloc adds to a block, the tree to an entry
 
-/* Overhead is counted, too, since it is nearly half of many small keys. */
+/* Counts the overhead, too, since it is nearly half of many small keys. */
 static void *allocate(Service *service, size_t bytes)
 {
     void *memory = malloc(bytes);
@@ -77,7 +77,7 @@ static void prune(Service *service, Entry *entry)
     release(service, entry);
 }
 
-/* Empty where there is none. */
+/* Returns an empty blob if there is no value. */
 static Blob value_of(const Entry *entry)
 {
     if (entry == NULL || entry->value == NULL)
@@ -136,7 +136,7 @@ static void put_item(Service *service, Items *items, Value *value)
     STAILQ_INSERT_TAIL(items, item, next);
 }
 
-/* The caller releases the value. There must be one. */
+/* Takes the first item, which must exist; the caller releases the value. */
 static Value *take_item(Service *service, Items *items)
 {
     Item *first = STAILQ_FIRST(items);
@@ -146,7 +146,7 @@ static Value *take_item(Service *service, Items *items)
     return value;
 }
 
-/* ---- replies; false: the client has too much unread ---- */
+/* ---- replies, which return false if the client has too much unread ---- */
 
 /* Takes over one use of the value. A reply shares a stored value with its entry, so many large
  * replies cost neither time nor memory when they are asked for. If the entry gets another value
@@ -168,7 +168,7 @@ bool service_reply_bytes(Client *client, const void *data, size_t count)
     return reply_value(client, value);
 }
 
-/* With another value if the key is absent. */
+/* Replies with the key's value, or with `otherwise` if the key is absent. */
 static bool reply_key(Client *client, Blob key, Blob otherwise)
 {
     const Entry *entry = find(client->service, key);
@@ -247,8 +247,8 @@ static bool wait_for_keys(Client *client, Cursor at)
     return waits || REPLY(client, uint8_t, STORE_STOP_WAITING);
 }
 
-/* The key was set: replies to the clients that lacked only this key. An element of a queue
- * (only_one) wakes only the client that has waited longest. Always true. */
+/* Replies, once the key is set, to the clients that lacked only this key. An element of a queue
+ * (only_one) wakes only the client that has waited longest. Returns true. */
 static bool wait_end(Service *service, Entry *entry, bool only_one)
 {
     for (Wait *wait; (wait = TAILQ_FIRST(&entry->waits)) != NULL;) {
@@ -263,9 +263,9 @@ static bool wait_end(Service *service, Entry *entry, bool only_one)
     return true;
 }
 
-/* ---- the operations; false: disconnect the client ---- */
+/* ---- the operations, which return false if the client must be disconnected ---- */
 
-/* Also remembers the first watched key that a client sets. */
+/* Sets a key. Also remembers the first watched key that a client sets. */
 static bool put(Client *client, Blob key, Blob value)
 {
     const char *watched = client->service->watched;
@@ -284,11 +284,11 @@ static bool compare_set(Client *client, Cursor at)
     const Blob value = value_of(find(client->service, key));
     if (blob_compare(&value, &expected) == 0)
         return put(client, key, desired) && reply_key(client, key, desired);
-    // A reply of "expected" does not tell whether the key exists: so the protocol has it.
+    // A reply of "expected" does not show whether the key exists, as the protocol has it.
     return reply_key(client, key, expected);
 }
 
-/* The sum is stored as decimal text. */
+/* Adds to a number, and stores the sum as decimal text. */
 static bool add(Client *client, Cursor at)
 {
     Entry *entry = service_enter(client, take_blob(&at));
@@ -318,7 +318,7 @@ static bool check(Client *client, Cursor at)
     return REPLY(client, uint8_t, all ? STORE_READY : STORE_NOT_READY);
 }
 
-/* An element is for one client, so it wakes only one; a value may be read by all. */
+/* Adds an element, which is for one client, so it wakes only one; a value may be read by all. */
 static bool queue_push(Client *client, Cursor at)
 {
     Entry *entry = service_enter(client, take_blob(&at));
@@ -393,7 +393,7 @@ static RequestState take_request(Client *client)
     if (!service_execute(client, request[0], &at))
         return REQUEST_NONSENSE;
     client->proven |= request[0] != STORE_VALIDATE && request[0] != STORE_PING &&
-                      !client->service->tells_of_secret; // then only the secret proves
+                      !client->service->tells_of_secret; // if it does, only the secret proves
     bytes_drop(&client->in, client->measure.bytes);
     client->measure = (RequestMeasure){ 0 };
     return REQUEST_WHOLE;

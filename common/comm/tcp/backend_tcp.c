@@ -6,7 +6,7 @@
  * waits for a call drives, so a blocking call needs no other thread and no wake-up. While no thread
  * waits, the progress thread drives: that is how communication overlaps the backward pass. The
  * files below it, from the bottom up: tcp_mesh.c connects the ranks, tcp_watch.c waits and finds
- * the rank that is missing, tcp_exchange.c moves messages, tcp_algorithms.c says which.
+ * the rank that is missing, tcp_exchange.c moves messages, tcp_algorithms.c decides which.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,17 +23,17 @@
  * belongs to the driver. */
 typedef struct {
     Mesh mesh; // first: the state of a group by tcp is a Mesh, too (beyond/usage.c)
-    pthread_t thread; // drives while nobody waits
+    pthread_t thread; // drives while no other thread waits
     pthread_mutex_t mutex;
     pthread_cond_t work; // the thread may have something to do
     pthread_cond_t done; // a ticket is finished, and there is no driver
     Collective queue[MAX_QUEUED];
     long queued, finished; // tickets handed out, tickets done
-    bool running; // is a thread executing ticket `finished`?
+    bool running; // whether a thread is executing ticket `finished`
     bool closing;
 } Tcp;
 
-/* Of each kind: for short messages, and for long ones. */
+/* The algorithms of each kind, for short messages and for long ones. */
 static const struct {
     Algorithm *brief, *lengthy;
 } algorithms[] = {
@@ -44,7 +44,7 @@ static const struct {
     [ALL_GATHER] = { ring_all_gather, ring_all_gather },
     [SCATTER] = { direct_collective, direct_collective },
     [REDUCE_SCATTER] = { ring_reduce_scatter, ring_reduce_scatter },
-    [BARRIER] = { doubling_all_reduce, NULL }, // empty: completes once every rank has entered
+    [BARRIER] = { doubling_all_reduce, NULL }, // an empty one completes once every rank has entered
     [SEND] = { direct_collective, direct_collective },
     [RECV] = { direct_collective, direct_collective },
 };
@@ -98,8 +98,8 @@ static void *progress_loop(void *argument)
     return NULL;
 }
 
-/* Returns when the ticket is finished. The mutex is held. Needs no deadline of its own: the driver
- * ends the process when a call takes too long. */
+/* Returns when the ticket is finished. The mutex is held. Needs no deadline of its own, because the
+ * driver ends the process when a call takes too long. */
 static void finish(Tcp *tcp, long ticket)
 {
     tcp->mesh.wait.num_threads++;

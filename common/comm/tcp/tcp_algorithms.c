@@ -37,8 +37,8 @@ typedef struct {
     size_t offset, bytes;
 } Block;
 
-/* Block i modulo n of n blocks; i is not below -n. If n does not divide the elements, each of the
- * first blocks has one element more. */
+/* Returns block i modulo n of n blocks; i is not below -n. If n does not divide the elements, each
+ * of the first blocks has one element more. */
 static Block block_of(size_t count, DType type, int n, int i)
 {
     const size_t index = (size_t)((i + n) % n);
@@ -121,7 +121,7 @@ static void combine(const Collective *collective, int other, const void *theirs)
 
 /* Recursive doubling (Thakur, Rabenseifner and Gropp, "Optimization of collective communication
  * operations in MPICH", 2005). In step k each rank swaps its sum with the rank whose number differs
- * in bit k, and adds: after log2(n) steps all have the total. If n is no power of two, the ranks
+ * in bit k, and adds: after log2(n) steps all have the total. If n is not a power of two, the ranks
  * beyond the largest one first send their numbers to a lower rank, and get the result at the end.
  */
 void doubling_all_reduce(Mesh *mesh, const Collective *collective)
@@ -196,7 +196,7 @@ void chain_broadcast(Mesh *mesh, const Collective *collective)
     }
 }
 
-/* Reduce, gather and scatter: the root exchanges with one rank after the other. The simplest
+/* Does reduce, gather and scatter: the root exchanges with one rank after the other. The simplest
  * algorithm, and good enough for the few bytes of a metric. Also send and recv, whose "root" is the
  * other rank. */
 void direct_collective(Mesh *mesh, const Collective *collective)

@@ -2,9 +2,9 @@
  * One message out and one message in, at the same time.
  *
  * Both directions of a connection are used at once, and no rank delays sending until it has
- * received: in a ring all ranks would wait. A message with an addend is received and added in
- * parts: while one is added, the kernel receives the next and goes on sending. Every message starts
- * with a header that names its call. Connections and pipes both move messages in parts.
+ * received, because in a ring all ranks would wait. A message with an addend is received and added
+ * in parts: while one is added, the kernel receives the next and goes on sending. Every message
+ * starts with a header that names its call. Connections and pipes both move messages in parts.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 
@@ -18,7 +18,7 @@
 typedef struct {
     uint64_t magic;
     CollectiveId call;
-    uint64_t bytes; // of payload
+    uint64_t bytes; // payload bytes
 } Header;
 
 _Static_assert(sizeof(Header) <= PIPE_ALIGNMENT && sizeof(Header) % PIPE_GRAIN == 0,
@@ -29,9 +29,9 @@ typedef struct {
     int peer;
     Header header;
     char *payload;
-    size_t bytes; // of the payload
-    size_t done; // of header and payload together
-    double arrives_at; // 0: when it is there. See network_arrival
+    size_t bytes; // payload bytes
+    size_t done; // bytes of header and payload moved so far
+    double arrives_at; // simulated time of arrival (0 if none): see network_arrival
 } Message;
 
 static bool message_done(const Message *message)
@@ -39,7 +39,7 @@ static bool message_done(const Message *message)
     return message->peer == NOBODY || message->done == sizeof message->header + message->bytes;
 }
 
-/* The next parts: the rest of the header, and the payload up to the end of a chunk. */
+/* Returns the next parts: the rest of the header, and the payload up to the end of a chunk. */
 static struct msghdr next_part(Message *message, char *chunk, struct iovec part[2])
 {
     const size_t header_bytes = sizeof message->header;
@@ -56,8 +56,8 @@ static struct msghdr next_part(Message *message, char *chunk, struct iovec part[
     return (struct msghdr){ .msg_iov = part, .msg_iovlen = 2 };
 }
 
-/* Counts the bytes that a call has moved. False: it would have blocked. Ends the process if the
- * connection is closed. */
+/* Counts the bytes that a call has moved. Returns false if it would have blocked. Ends the process
+ * if the connection is closed. */
 static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
 {
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
@@ -85,7 +85,7 @@ static bool send_part(Mesh *mesh, Message *message)
                              : sendmsg(peer->data, &next, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
-/* The header of a message in the call in progress. */
+/* Returns the header of a message in the call in progress. */
 static Header header_of(const Mesh *mesh, size_t bytes)
 {
     Header header = { HEADER_MAGIC, mesh->call, bytes };

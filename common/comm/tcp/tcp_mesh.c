@@ -3,8 +3,8 @@
  *
  * Every rank listens, publishes its address in the store and connects to all lower ranks; the
  * higher ones connect to it. Each connection begins with a key, which rank 0 has drawn for this
- * group and put into the store: so ranks of another job or of an earlier attempt, and strangers,
- * are rejected. A build with extras/on_demand begins with few connections, and can do more.
+ * group and put into the store: so other programs, and ranks of another job or attempt, are
+ * rejected. A build with extras/on_demand begins with few connections, and can open more.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 
@@ -25,7 +25,7 @@
 
 /* How a connection begins; the answer is HANDSHAKE_WELCOME. */
 typedef struct {
-    Key256 key; // of the group
+    Key256 key; // the group's key
     int32_t caller, answerer, channel;
 } Opening;
 
@@ -34,7 +34,7 @@ double mesh_patience(const ProcessGroup *pg)
     return pg->survives ? fmin(FORM_SECONDS, pg->timeout) : pg->timeout;
 }
 
-/* False: a rank of a group that survives did not set the key. In other groups store_get waits. */
+/* Returns false if a rank did not set the key in a group that survives; else store_get waits. */
 static bool is_set_in_time(const ProcessGroup *pg, Store *store, const char *key, double deadline)
 {
     errno = ETIMEDOUT;
@@ -42,7 +42,7 @@ static bool is_set_in_time(const ProcessGroup *pg, Store *store, const char *key
 }
 
 /* Compares the version of the protocol with rank 0's, so that a rank of another build fails at once
- * and not after the timeout (one with extras has more to say), and returns the group's key. */
+ * and not after the timeout (one with extras sends more), and returns the group's key. */
 Key256 mesh_agree_on_key(Mesh *mesh, const ProcessGroup *pg)
 {
     struct {
@@ -78,13 +78,13 @@ int mesh_local_address(int fd, char *address, size_t bytes)
         getnameinfo((struct sockaddr *)&here, length, address, (socklen_t)bytes, NULL, 0,
                     NI_NUMERICHOST) != 0)
         return -1;
-    // An IPv4-mapped address: others reach it by the plain IPv4 address.
+    // Others reach an IPv4-mapped address by the plain IPv4 address.
     if (strncmp(address, "::ffff:", 7) == 0 && strchr(address, '.') != NULL)
         memmove(address, address + 7, strlen(address + 7) + 1);
     return 0;
 }
 
-/* Others reach this machine at the address from which it reaches the store. */
+/* Listens at the address from which this machine reaches the store, and publishes it. */
 int mesh_listen(const ProcessGroup *pg, char address[MESH_ADDRESS_BYTES])
 {
     char host[HOST_BYTES], key[STORE_KEY_BYTES];
@@ -153,7 +153,7 @@ static void accept_one(Mesh *mesh, Key256 key, int listen_fd)
     }
 }
 
-/* Returns world_size if all higher ranks are connected. */
+/* Returns the first higher rank that is not connected; world_size if all are. */
 static int first_absent(const Mesh *mesh)
 {
     int peer = mesh->rank + 1;
@@ -216,7 +216,7 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
     mesh->has_core = (local_ranks > 0 ? local_ranks : n) <= host_num_cores();
 }
 
-/* Tells all others that this rank is done, and waits until they are. */
+/* Notifies all others that this rank is done, and waits until they are. */
 static void say_goodbye(Mesh *mesh)
 {
     mesh_notify(mesh, NOTICE_GOODBYE, NOBODY);

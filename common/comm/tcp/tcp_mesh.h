@@ -7,12 +7,12 @@
  * Both carry messages in both directions, in host byte order. Ranks that share memory send data
  * through a pipe instead; then the connection only carries wake-ups.
  *
- * - To connect the ranks, call mesh_init on all of them; mesh_free says goodbye and closes.
+ * - To connect the ranks, call mesh_init on all of them; mesh_free sends NOTICE_GOODBYE and closes.
  * - To make a collective, call mesh_begin and one of the algorithms (tcp_algorithms.c).
  * - An algorithm calls exchange, which sends a message and receives one (tcp_exchange.c). Where it
  *   can do neither, it calls mesh_wait, which reads the notices meanwhile (tcp_watch.c).
- * - Errors do not return: a rank that finds one tells it to all others, and all die with one line.
- *   In a group that survives they jump to `unwind` instead: run_next then takes the call as done.
+ * - Errors do not return: a rank that finds one notifies all others, and all die with one line. In
+ *   a group that survives they jump to `unwind` instead: run_next then takes the call as done.
  */
 #ifndef COMMON_COMM_TCP_TCP_MESH_H
 #define COMMON_COMM_TCP_TCP_MESH_H
@@ -34,7 +34,7 @@
 typedef struct {
     uint64_t sequence, count;
     int32_t kind, type, op, root;
-    char group[GROUP_NAME_BYTES]; // its name, zero-padded
+    char group[GROUP_NAME_BYTES]; // the group's name, zero-padded
 } CollectiveId;
 
 /* What ranks send each other besides data. */
@@ -42,51 +42,51 @@ typedef enum { NOTICE_WAITING, NOTICE_ABORT, NOTICE_GOODBYE, NOTICE_ALIVE } Noti
 
 typedef struct {
     int32_t kind;
-    int32_t waits_for; // the rank whose message is missing, or NOBODY ...
-    CollectiveId call; // ... and in which call
-    char text[512]; // of NOTICE_ABORT: why the group ends
+    int32_t waits_for; // the rank whose message is missing, or NOBODY
+    CollectiveId call; // the call in which it is missing
+    char text[512]; // why the group ends, in NOTICE_ABORT
 } Notice;
 
-/* Data and notices have connections of their own: a notice must not wait behind unread data, and
- * may arrive in the middle of a message. */
+/* Data and notices have connections of their own, because a notice must not wait behind unread
+ * data, and may arrive in the middle of a message. */
 typedef struct {
-    int data, notices; // descriptors; -1 for ourselves and where there is no connection
-    struct Pipe *pipe; // carries the data; NULL: `data` does
-    Notice last; // the last NOTICE_WAITING ...
-    double heard_at; // ... and when it came
+    int data, notices; // descriptors (-1 for this rank and where there is no connection)
+    struct Pipe *pipe; // carries the data; NULL if `data` does
+    Notice last; // the last NOTICE_WAITING
+    double heard_at; // when the last NOTICE_WAITING came
     bool notices_blocked; // the peer does not read notices, so it gets no more of them
 } Peer;
 
 typedef struct Mesh {
     int rank, world_size;
     double timeout;
-    ProcessGroup *survivor; // this group is revoked by an error; NULL: it ends the process
-    jmp_buf unwind; // where the driver goes on after it
-    int listen_fd; // while the mesh is being formed; -1: none
+    ProcessGroup *survivor; // the group that an error revokes; NULL if an error ends the process
+    jmp_buf unwind; // where the driver continues after an error
+    int listen_fd; // open while the mesh is being formed (-1 if not)
     bool has_core; // this machine has a core for each of its ranks
-    Peer *peer; // by rank
+    Peer *peer; // indexed by rank
     struct pollfd *watched; // every peer's notices, then data to send, data to receive
-    struct OnDemand *on_demand; // in this rank's place in `watched`; NULL: all are connected
+    struct OnDemand *on_demand; // uses this rank's entry of `watched`; NULL if all are connected
 
-    const Collective *collective; // the call in progress; NULL: the mesh is still being formed
-    CollectiveId call; // the same, as it is on the wire
-    double deadline; // of the call, or of forming the mesh
+    const Collective *collective; // the call in progress; NULL while the mesh is being formed
+    CollectiveId call; // the call in progress, as it is on the wire
+    double deadline; // when the call, or forming the mesh, must have ended
     CollectiveId recent[NUM_RECENT_CALLS]; // the latest calls, send and recv excluded
-    uint64_t num_calls; // so far, of those in `recent`
+    uint64_t num_calls; // number of calls so far that went into `recent`
 
     struct {
-        atomic_int num_threads; // that wait for a call
-        int peer; // whose message is missing
-        double idle_since; // nothing was sent or received since; 0: just now
+        atomic_int num_threads; // threads that wait for a call
+        int peer; // rank whose message is missing
+        double idle_since; // since when nothing was sent or received (0: since just now)
         double next_poll_time; // when to read notices next, even without waiting
-        double next_notice_time; // of NOTICE_WAITING and NOTICE_ALIVE
+        double next_notice_time; // when to send NOTICE_WAITING or NOTICE_ALIVE next
     } wait;
 
-    _Alignas(64) char chunk[CHUNK_BYTES]; // received, not yet added
+    _Alignas(64) char chunk[CHUNK_BYTES]; // bytes received but not yet added
     void *scratch; // see mesh_scratch
     size_t scratch_bytes;
     struct {
-        uint64_t sent_bytes, received_bytes, sent_messages; // of payload, since mesh_init
+        uint64_t sent_bytes, received_bytes, sent_messages; // payload moved since mesh_init
     } moved;
 } Mesh;
 
@@ -96,22 +96,22 @@ typedef struct Mesh {
  * store. Collective. */
 void mesh_init(Mesh *mesh, const ProcessGroup *pg);
 
-/* Closes, after all have said goodbye if the group is not revoked. Collective. */
+/* Disconnects, after all have sent NOTICE_GOODBYE unless the group is revoked. Collective. */
 void mesh_free(Mesh *mesh);
 
-/* At least this many bytes of memory, valid until the next call. It grows and never shrinks. */
+/* Returns at least this many bytes of memory, valid until the next call. It never shrinks. */
 void *mesh_scratch(Mesh *mesh, size_t bytes);
 
 /* Parts of mesh_init. mesh_call finds the peer's address in this store, and connects to it. */
 #define MESH_ADDRESS_BYTES 272 // "HOST PORT"
-#define FORM_SECONDS 5.0 // to form a group that survives: if a rank is gone, the next is formed
-double mesh_patience(const ProcessGroup *pg); // seconds to form the mesh
-Key256 mesh_agree_on_key(Mesh *mesh, const ProcessGroup *pg); // which callers show. Collective
+#define FORM_SECONDS 5.0 // to form a group that survives; if a rank is gone, the next is formed
+double mesh_patience(const ProcessGroup *pg); // returns the seconds to form the mesh
+Key256 mesh_agree_on_key(Mesh *mesh, const ProcessGroup *pg); // which callers send. Collective
 int mesh_listen(const ProcessGroup *pg, char address[MESH_ADDRESS_BYTES]);
 int mesh_call(const ProcessGroup *pg, Store *store, int peer, double deadline);
 void mesh_connected(Mesh *mesh, int peer, struct Pipe *pipe); // `data` and `notices` are set
 
-/* The numeric address that this end of a connection has. -1 and errno: there is none. */
+/* Writes the numeric address of this end of a connection. Returns -1 and sets errno if none. */
 int mesh_local_address(int fd, char *address, size_t bytes);
 
 /* ---- tcp_watch.c: waiting, and ending the group ---- */
@@ -130,9 +130,9 @@ void mesh_sleep_until(Mesh *mesh, double until);
  * that does not read its notices gets no more of them. */
 void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for);
 
-/* These end the group: they tell all peers why, and die with the same line, or jump to `unwind`.
- * mesh_lost: the peer's connection is closed (its last notice may say why). mesh_mismatch: its call
- * differs from ours. `missing`: the rank to blame, which may be stopped and find the line later. */
+/* End the group: send all peers the reason, and die with the same line, or jump to `unwind`.
+ * mesh_lost is for a closed connection (its last notice may have the reason), mesh_mismatch for a
+ * call that differs. `missing`: the rank to blame, which may be stopped and find the line later. */
 noreturn void mesh_lost(Mesh *mesh, int peer);
 noreturn void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs);
 noreturn void mesh_abort(Mesh *mesh, int missing, const char *format, ...)
@@ -140,7 +140,7 @@ noreturn void mesh_abort(Mesh *mesh, int missing, const char *format, ...)
 
 /* ---- tcp_exchange.c: moving data ---- */
 
-/* A message to a rank and one from a rank of the group of the call in progress, or from NOBODY. */
+/* Messages to and from ranks of the group of the call in progress; a rank may be NOBODY. */
 typedef struct {
     int to;
     const void *data;
@@ -151,7 +151,7 @@ typedef struct {
     int from;
     void *data;
     size_t bytes;
-    const void *addend; // NULL: data[] is what arrives. Else data[i] = arriving[i] op addend[i]
+    const void *addend; // if not NULL, data[i] = arriving[i] op addend[i]
 } Incoming;
 
 /* Sends and receives at the same time; returns when both are done. */
@@ -169,23 +169,23 @@ Algorithm tree_broadcast, chain_broadcast, direct_collective;
 
 /* ---- extras; a build without them has shared_memory_absent.c ---- */
 
-#define PIPE_ALIGNMENT 128 // of a message; a header is shorter, so it never wraps around
+#define PIPE_ALIGNMENT 128 // alignment of messages; a header is shorter, so it never wraps around
 #define PIPE_GRAIN 32 // a header's bytes are a multiple of it
 
-/* Carries data between two ranks of one machine in place of a socket (extras/shared_memory, whose
- * pipe.h says more). All are NULL in a build without it. */
+/* Carries data between two ranks of one machine in place of a socket (see pipe.h of
+ * extras/shared_memory). All are NULL in a build without it. */
 typedef struct {
-    // Agrees with the peer on a pipe, over `data`. NULL: they have none. Collective of the two
+    // Agrees with the peer on a pipe, over `data`; NULL if they have none. Collective of the two
     struct Pipe *(*open)(const Mesh *mesh, int peer, int data, double deadline);
     void (*close)(struct Pipe *pipe);
     ssize_t (*send)(struct Pipe *pipe, const struct iovec part[2]); // as sendmsg, MSG_DONTWAIT
-    ssize_t (*receive)(struct Pipe *pipe, struct iovec part[2]); // points part[1] to the data ...
-    void (*release)(struct Pipe *pipe); // ... which is valid until then
-    // Before polling data[], for peer[0] to read and peer[1] to write; false: do not wait. `wake`
-    // afterwards, which returns a peer that is gone, or NOBODY.
+    ssize_t (*receive)(struct Pipe *pipe, struct iovec part[2]); // points part[1] to the data
+    void (*release)(struct Pipe *pipe); // ends the use of that data
+    // Called before polling data[], for peer[0] to read and peer[1] to write; returns false if not
+    // to poll. `wake` is called afterwards, and returns a peer that is gone, or NOBODY.
     bool (*sleep)(Mesh *mesh, const int peer[2], struct pollfd data[2]);
     int (*wake)(Mesh *mesh, const int peer[2]);
-    void (*schedule)(const Mesh *mesh, bool computes); // how this thread shares a core with others
+    void (*schedule)(const Mesh *mesh, bool computes); // sets how this thread shares a core
 } PipeOps;
 
 extern const PipeOps tcp_pipes;
@@ -196,20 +196,20 @@ typedef struct {
     void (*form)(Mesh *mesh, const ProcessGroup *pg); // connects neighbors. Collective
     void (*close)(Mesh *mesh);
     void (*connect)(Mesh *mesh, int peer);
-    void (*arrive)(Mesh *mesh); // takes the connections that others have opened
-    void (*heard)(Mesh *mesh, const Notice *notice); // NOTICE_ALIVE, and kinds of its own
-    bool (*ask)(Mesh *mesh, int waits_for); // at a timeout: what does that rank wait for?
+    void (*arrive)(Mesh *mesh); // accepts the connections that others have opened
+    void (*heard)(Mesh *mesh, const Notice *notice); // handles NOTICE_ALIVE, and its own kinds
+    bool (*ask)(Mesh *mesh, int waits_for); // asks at a timeout what that rank waits for
 } OnDemandOps;
 
 extern const OnDemandOps on_demand;
 
-/* Simulates a slower network (extras/simulated_network): the time at which a message of so many
- * bytes that begins to arrive counts as received; 0: on arrival. NULL: nothing is simulated. */
+/* Simulates a slower network (extras/simulated_network): returns the time at which a message of
+ * `bytes` that begins to arrive counts as received, 0 for on arrival. NULL if none is simulated. */
 extern double (*const network_arrival)(Mesh *mesh, int from, size_t bytes);
 
-/* Lets the user choose where others reach this machine (extras/interface). */
+/* Lets the user choose the address at which others reach this machine (extras/interface). */
 typedef struct {
-    bool (*address)(char *host, size_t bytes); // false: no choice was made. NULL: nor can it be
+    bool (*address)(char *host, size_t bytes); // returns false if none was chosen; may be NULL
     const char *advice; // what to do where the choice was wrong: "; to use ..."
 } InterfaceChoice;
 

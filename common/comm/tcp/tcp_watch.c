@@ -2,11 +2,11 @@
  * How a rank of the tcp backend waits without hanging, and finds out which rank is to blame.
  *
  * While waiting for data it reads the notices of all peers: the kernel closes the connections of a
- * process that dies, and a rank that gives up tells all why, so that every rank's last line names
- * the root cause. A rank that waits for a while tells the others which rank it waits for. At the
- * timeout these notices form a chain from rank to rank; the rank at its end is silent because it is
- * stopped, or stuck, or never made the call. A rank that is late for a good reason says that it is
- * alive, and the others' timeouts start again.
+ * process that dies, and a rank that gives up sends all the reason, so that every rank's last line
+ * names the root cause. A rank that waits for a while notifies the others which rank it waits for.
+ * At the timeout these notices form a chain from rank to rank; the rank at its end is silent
+ * because it is stopped, or stuck, or never made the call. A rank that is late for a good reason
+ * reports that it is alive, and the others' timeouts start again.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 
@@ -21,7 +21,7 @@
 #include "common/base/log.h"
 
 #define SPIN_SECONDS 50e-6 // a few round trips between two ranks of a machine: see mesh_wait
-#define NOTICE_SECONDS 0.1 // a waiting rank tells the others after this, then each timeout / 4
+#define NOTICE_SECONDS 0.1 // a waiting rank notifies the others after this, then each timeout / 4
 #define POLL_MS 1
 #define LAST_NOTICE_SECONDS 1.0 // a closed connection's last notice may take this long to arrive
 #define CULPRIT_MS 200
@@ -44,7 +44,7 @@ static const char *call_describe(const CollectiveId *call, char text[DESCRIPTION
     return collective_describe(&collective, text);
 }
 
-/* ---- telling the others ---- */
+/* ---- notifying the others ---- */
 
 static void tell(Mesh *mesh, const Notice *notice)
 {
@@ -64,7 +64,7 @@ void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for)
 }
 
 /* Ends the group: passes the notice on, and dies with its text, or unwinds the call. If this rank
- * was stopped and finds in it that it is the missing one, it says so. */
+ * was stopped, and the notice names it as the missing one, its line reports that. */
 static noreturn void end_group(Mesh *mesh, Notice notice)
 {
     tell(mesh, &notice);
@@ -80,8 +80,8 @@ static noreturn void end_group(Mesh *mesh, Notice notice)
         suffix = process_group_root(mesh->collective->pg)->calls.error_suffix;
     }
 
-    // A dying process closes its connections before its parent is told. The launcher must see the
-    // culprit's end first: it blames the first process to end.
+    // A dying process closes its connections before its parent is notified. The launcher must see
+    // the culprit's end first, because it blames the first process to end.
     progress_bar.finish();
     if (mesh->survivor != NULL) {
         log_info("%s: this rank leaves the group", notice.text);
@@ -105,7 +105,7 @@ void mesh_abort(Mesh *mesh, int missing, const char *format, ...)
     end_group(mesh, notice);
 }
 
-/* Our call with the peer's sequence number, perhaps completed already. NULL if there is none. */
+/* Returns our call with the peer's sequence number, perhaps completed already, or NULL. */
 static const CollectiveId *counterpart(const Mesh *mesh, const CollectiveId *theirs)
 {
     for (const CollectiveId *ours = mesh->recent; ours < mesh->recent + NUM_RECENT_CALLS; ours++)
@@ -124,14 +124,14 @@ void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs)
                call_describe(theirs, their_text));
 }
 
-/* ---- hearing the others ---- */
+/* ---- reading the others' notices ---- */
 
 typedef enum { SILENT, HEARD, LOST } Hearing;
 
 static Hearing note_waiting(Mesh *mesh, int peer, const Notice *notice)
 {
     if (notice->waits_for < 0 || notice->waits_for >= mesh->world_size)
-        return LOST; // it makes no sense
+        return LOST; // the notice is invalid
     mesh->peer[peer].last = *notice;
     mesh->peer[peer].heard_at = seconds_awake();
     // Ranks waiting for each other in different calls never see each other's messages.
@@ -180,8 +180,8 @@ void mesh_lost(Mesh *mesh, int peer)
                call_describe(&mesh->call, text));
 }
 
-/* Sleeps until one of the first `num_watched` descriptors is ready, or so many seconds have passed.
- * Reads a notice of each peer that has sent one. False if there is none. */
+/* Sleeps until one of the first `num_watched` descriptors is ready, or `seconds` have passed. Reads
+ * a notice of each peer that has sent one. Returns false if none has. */
 static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
 {
     const int ready = poll_awake(mesh->watched, (nfds_t)num_watched, seconds);
@@ -191,7 +191,7 @@ static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
         const Hearing hearing = mesh->watched[peer].revents != 0 ? hear(mesh, peer) : SILENT;
         heard |= hearing == HEARD;
         if (hearing == LOST)
-            lost = peer; // later: another peer's notice may say why
+            lost = peer; // handled later, since another peer's notice may have the reason
     }
     if (lost != NOBODY)
         mesh_lost(mesh, lost);
@@ -220,7 +220,7 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
     if (!collective_is_point_to_point(collective->kind))
         mesh->recent[mesh->num_calls++ % NUM_RECENT_CALLS] = mesh->call;
 
-    const double now = seconds_awake_at_tick(); // a short call notices the time that this takes
+    const double now = seconds_awake_at_tick(); // the time that this takes matters in a short call
     mesh->deadline = now + mesh->timeout;
     mesh->wait.next_notice_time = now + NOTICE_SECONDS;
     mesh->wait.peer = NOBODY;
@@ -233,7 +233,7 @@ void mesh_begin(Mesh *mesh, const Collective *collective)
 }
 
 /* Ends the group at the timeout: follows the chain of waiting ranks to the one that does not wait,
- * and names it. Returns if a rank has said meanwhile that it is alive. */
+ * and names it. Returns if a rank has reported meanwhile that it is alive. */
 static void end_by_timeout(Mesh *mesh, int waits_for)
 {
     while (poll_peers(mesh, mesh->world_size, 0)) // if this rank was stopped, the others gave up
@@ -258,8 +258,8 @@ static void end_by_timeout(Mesh *mesh, int waits_for)
                call_describe(&mesh->peer[waits_for].last.call, their_text));
 }
 
-/* Sleeps until data can be sent to peer[0] or received from peer[1], a notice has come, or so many
- * seconds have passed. */
+/* Sleeps until data can be sent to peer[0] or received from peer[1], a notice has come, or
+ * `seconds` have passed. */
 static void sleep_for_data(Mesh *mesh, const int peer[2], double seconds)
 {
     struct pollfd *data = mesh->watched + mesh->world_size;

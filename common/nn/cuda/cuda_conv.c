@@ -39,7 +39,7 @@ static int max_images(const Device *device, ConvShape shape)
     return images > 0 ? (int)images : 1;
 }
 
-/* How many of n images make a chunk; chunks have about the same size. */
+/* Returns how many of n images make a chunk; chunks have about the same size. */
 static int chunk_images(const Device *device, ConvShape shape, int n)
 {
     const int most = max_images(device, shape), chunks = (n + most - 1) / most;
@@ -49,7 +49,7 @@ static int chunk_images(const Device *device, ConvShape shape, int n)
 /* Scratch memory of a chunk. */
 typedef struct {
     const void *weight; // in the products' type
-    float *partial; // of sums
+    float *partial; // partial sums
     void *columns;
     void *z; // the product's result, float32; or its gradient, in the products' type
 } Workbench;
@@ -82,7 +82,7 @@ static Workbench workbench(Device *device, ConvShape shape, int images, const fl
     return bench;
 }
 
-/* z = columns W^T, of the images at x. */
+/* Computes z = columns W^T for the images at x. */
 static void multiply(Device *device, ConvShape shape, int images, const float *x,
                      const Workbench *bench, float *z)
 {
@@ -121,7 +121,7 @@ void cuda_conv_relu(Device *device, ConvShape shape, int n, const float *x, cons
     }
 }
 
-/* dz of some images, in the products' type, from dy after relu; argmax is NULL without pooling. */
+/* Returns images' dz, in the products' type, from dy after relu; argmax is NULL without pooling. */
 static const void *product_gradient(Device *device, ConvShape shape, int images, const float *dy,
                                     const uint8_t *argmax, const Workbench *bench)
 {

@@ -12,8 +12,8 @@
 
 #include "common/nn/cuda/cuda_state.h"
 
-enum { MESSAGES = 8, STAGES = 2 }; // buffers of each
-enum { SHARE = 4 }; // a set may take a quarter of the free memory: ranks may share a GPU
+enum { MESSAGES = 8, STAGES = 2 }; // buffers in each ring
+enum { SHARE = 4 }; // a set may take a quarter of the free memory, because ranks may share a GPU
 
 static void upload_init(Device *device, CudaUpload *upload, int num_buffers, size_t bytes)
 {
@@ -35,7 +35,7 @@ static void upload_free(CudaUpload *upload)
     *upload = (CudaUpload){ 0 };
 }
 
-/* A buffer to be filled for upload_send. */
+/* Returns a buffer to fill for upload_send. */
 static void *upload_next(CudaUpload *upload)
 {
     upload->next = (upload->next + 1) % upload->num_buffers;
@@ -91,7 +91,7 @@ static void *copy_of(Device *device, const void *host, size_t bytes)
     return memory;
 }
 
-/* A label or a target for each row: a 32-bit word for the kernel. */
+/* Returns a label or a target for each row: a 32-bit word for the kernel. */
 static const void *words_of(const Dataset *dataset)
 {
     return dataset->labels != NULL ? (const void *)dataset->labels : dataset->targets;
@@ -102,7 +102,7 @@ static size_t row_bytes(const Dataset *dataset)
     return dataset->features * (dataset->bytes != NULL ? 1 : sizeof(float));
 }
 
-/* The set, copied to the device; NULLs if it is too large. */
+/* Copies the set to the device; returns NULLs if it is too large. */
 static CudaRows copy_of_set(Device *device, const Dataset *dataset)
 {
     size_t free_bytes = 0, all_bytes = 0;
@@ -118,8 +118,8 @@ static CudaRows copy_of_set(Device *device, const Dataset *dataset)
     };
 }
 
-/* Is the set on the device? Decided at its first batch and for good, since a graph records one way
- * of its batches, and other processes may free memory at any time. */
+/* Returns whether the set is on the device, which is decided once, at its first batch, since a
+ * graph records one way to get batches, and other processes may free memory at any time. */
 static bool is_resident(Device *device, const Dataset *dataset)
 {
     CudaFeed *feed = &cuda_state(device)->feed;

@@ -21,7 +21,7 @@ static inline __device__ void shift_window(const float *top, int in_size, int co
     }
 }
 
-/* Two columns of the first window: shift_window brings the third. */
+/* Loads two columns of the first window; shift_window loads the third. */
 static inline __device__ void start_window(const float *top, int in_size, float window[TAPS])
 {
     for (int ky = 0; ky < 3; ky++) {
@@ -66,7 +66,7 @@ extern "C" void cuda_first_conv(ConvShape shape, int n, const float *x, const fl
     LAUNCH(first_conv, grid, block, stream, n * size, size, channels, x, weight, bias, y);
 }
 
-/* Part blockIdx.x of the rows, for 32 channels. */
+/* Sums over part blockIdx.x of the rows, for 32 channels. */
 static __global__ void first_conv_grad(int rows, int size, int channels, const float *x,
                                        const float *y, float scale, const float *dy, float *partial)
 {

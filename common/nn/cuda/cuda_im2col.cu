@@ -17,7 +17,7 @@ static __global__ void im2col_kernel(Shape shape, int count, const float *x, T *
     const int i = (blockIdx.x * BLOCK + threadIdx.x) * COUNT;
     if (i >= count)
         return;
-    const int line = shape.kernel * shape.in_channels; // of the window
+    const int line = shape.kernel * shape.in_channels; // length of a line of the window
     const int size = out_size(shape);
     const int ky = i / line % shape.kernel, window = i / line / shape.kernel;
     const int left = window % size, top = window / size % size, image = window / size / size;
@@ -68,7 +68,7 @@ static __global__ void col2im_kernel(Shape shape, int count, const T *columns, f
     Pack<float, COUNT> sums = {};
     for (int ky = 0; ky < kernel; ky++)
         for (int kx = 0; kx < kernel; kx++) {
-            const int top = row - ky, left = column - kx; // of a window that contains this pixel
+            const int top = row - ky, left = column - kx; // a window with this pixel
             if (top < 0 || top >= size || left < 0 || left >= size)
                 continue;
             const int window = (image * size + top) * size + left;

@@ -25,19 +25,19 @@ static inline cudaStream_t stream_of(const Device *device)
     return (cudaStream_t)device->place.stream;
 }
 
-template <int BLOCK> static inline __device__ size_t my_index(void) // of this thread among all
+template <int BLOCK> static inline __device__ size_t my_index(void) // this thread's number
 {
     return (size_t)blockIdx.x * BLOCK + threadIdx.x;
 }
 
-/* Number of blocks of `block` threads for `count` elements, a thread each. */
+/* Returns the number of blocks of `block` threads for `count` elements, a thread each. */
 static inline unsigned cuda_blocks(size_t count, unsigned block)
 {
     return (unsigned)((count + block - 1) / block);
 }
 
-/* The sum of `value` over the block's `SIZE` threads (a power of two), returned to all of them. In
- * the shared memory `tree`, halves are added to halves: it needs log2(SIZE) rounds. */
+/* Returns the sum of `value` over the block's `SIZE` threads (a power of two), to all of them. In
+ * the shared memory `tree`, halves are added to halves, in log2(SIZE) rounds. */
 template <typename T, int SIZE> static inline __device__ T block_sum(T value, T *tree, int thread)
 {
     __syncthreads(); // others may still read the previous sum
@@ -51,8 +51,8 @@ template <typename T, int SIZE> static inline __device__ T block_sum(T value, T 
     return tree[0];
 }
 
-/* The gradient before relu and dropout: 0 where their output is not above 0. A nan passes it on, as
- * in PyTorch. */
+/* Returns the gradient before relu and dropout: 0 where their output is not above 0. A nan passes
+ * it on, as in PyTorch. */
 static inline __device__ float relu_gradient(float y, float scale, float dy)
 {
     return y <= 0 ? 0 : dy * scale;
@@ -86,13 +86,13 @@ struct SecondConv {
     }
 };
 
-/* conv_out_size for either kind of shape. */
+/* Returns conv_out_size for either kind of shape. */
 template <typename Shape> static inline __host__ __device__ int out_size(Shape shape)
 {
     return shape.in_size - shape.kernel + 1;
 }
 
-/* function<the type that amp names>(arguments). */
+/* Calls function<the type that amp names>(arguments). */
 #define FOR_TYPE(amp, function, ...) \
     do { \
         if ((amp) == AMP_BF16) \

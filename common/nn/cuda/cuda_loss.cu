@@ -1,6 +1,6 @@
 /*
- * Losses and their gradients, in float: most GPUs are slow in double. Sums are in a fixed order. The
- * gradients are multiplied by the loss scale of fp16, the loss is not.
+ * Losses and their gradients, in float: most GPUs are slow in double. Sums are in a fixed order.
+ * The gradients are multiplied by the loss scale of fp16, the loss is not.
  */
 #include "common/nn/cuda/cuda_launch.h"
 
@@ -15,7 +15,7 @@ static inline __device__ int largest(int classes, const float *logits)
     return best;
 }
 
-/* log_softmax of a row. The largest logit is subtracted, so that exp does not overflow. */
+/* Computes log_softmax of a row. The largest logit is subtracted, so that exp does not overflow. */
 static inline __device__ void log_softmax(int classes, const float *logits, float maximum,
                                           float *log_probs)
 {
@@ -49,7 +49,7 @@ static __global__ void nll(int n, int classes, const float *logits, const int32_
     to[0] = loss / n;
     to[1] = correct;
     if (gridDim.x > 1 && blockIdx.x == 0)
-        stats[0] = stats[1] = 0; // to which the sums are added
+        stats[0] = stats[1] = 0; // the sums are added to these
 }
 
 extern "C" void cuda_nll(Device *device, int n, int classes, const float *logits,
@@ -60,7 +60,7 @@ extern "C" void cuda_nll(Device *device, int n, int classes, const float *logits
     float *partial = (float *)cuda_scratch(device, &used, 2 * sizeof(float) * blocks);
     LAUNCH(nll, blocks, BLOCK, stream_of(device), n, classes, logits, labels, log_probs, partial,
            stats);
-    if (blocks > 1) // at most 128 rows, which need no partial sums
+    if (blocks > 1) // at most 128 rows, so cuda_sum_rows needs no `partial`
         cuda_sum_rows(blocks, 2, NULL, 1, partial, NULL, stats, stream_of(device));
 }
 

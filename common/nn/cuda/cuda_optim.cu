@@ -11,7 +11,7 @@ enum { BLOCK = CUDA_OPTIM_PARTS, GROWTH_INTERVAL = 2000, MAX_SKIPPED = 50 };
 typedef struct {
     OptimStep step;
     const int32_t *offset; // its number is step.number + *offset (cuda_step_offset)
-    LossScale *loss_scale; // NULL: every step is taken, and gradients are as they are
+    LossScale *loss_scale; // NULL if every step is taken, and gradients are as they are
 } CudaStep;
 
 static inline __device__ uint64_t number_of(CudaStep step)
@@ -75,7 +75,7 @@ static __global__ void decide(const int32_t *partial, CudaStep step)
     *step.loss_scale = next;
 }
 
-/* Before an optimizer step: decides on the device whether to take or skip it. */
+/* Decides on the device, before an optimizer step, whether to take or skip it. */
 static CudaStep judge(Device *device, size_t count, const float *grads, OptimStep host_step)
 {
     const CudaStep step = { host_step, cuda_step_offset(device), device->loss_scale };
@@ -102,7 +102,7 @@ static __global__ void sum_squares(size_t count, const float *grads, double *par
         partial[blockIdx.x] = sum;
 }
 
-/* partial[0] = the factor of all gradients. A nan is not at least 1, so it spreads. */
+/* Sets partial[0] to the factor of all gradients. A nan is not at least 1, so it spreads. */
 static __global__ void clip_factor(double *partial, float max_norm, const LossScale *loss_scale)
 {
     __shared__ double tree[BLOCK];
@@ -132,12 +132,12 @@ extern "C" void cuda_clip_grads(Device *device, size_t count, float *grads, floa
 
 /* ---- the factors of a step, which are the same for all numbers ----
  *
- * They take hundreds of instructions in double, so the host computes them, but not with a loss scale,
- * when it does not know which steps were skipped, nor in a graph, which repeats recorded numbers.
- * There one thread computes them; in a graph beside the forward pass. */
+ * They take hundreds of instructions in double, so the host computes them, but not with a loss
+ * scale, when it does not know which steps were skipped, nor in a graph, which repeats recorded
+ * numbers. There one thread computes them; in a graph beside the forward pass. */
 
 typedef struct {
-    float rate, step_size, correction, shrink; // of learning; the others are Adam's
+    float rate, step_size, correction, shrink; // the learning rate; the others are Adam's
 } Factors;
 
 static inline __host__ __device__ Factors factors_of(OptimRule rule, const LrSchedule *schedule,
@@ -160,7 +160,7 @@ static __global__ void write_factors(OptimRule rule, CudaStep step, Factors *fac
     *factors = factors_of(rule, &step.step.schedule, number_of(step), skipped);
 }
 
-/* Where the factors of this step will be; NULL: the host knows them. */
+/* Returns where the factors of this step will be, or NULL if the host knows them. */
 static const Factors *factors_on_device(Device *device, const OptimRule *rule, CudaStep step)
 {
     const CudaState *state = cuda_state(device);
@@ -184,7 +184,7 @@ static const Factors *factors_on_device(Device *device, const OptimRule *rule, C
 
 /* ---- optimizers ---- */
 
-/* Factor of the gradients; 0: skip the step. */
+/* Returns the factor of the gradients; 0: skip the step. */
 static inline __device__ float unscale_of(CudaStep step)
 {
     return step.loss_scale != NULL ? step.loss_scale->unscale : 1;

@@ -85,9 +85,9 @@ extern "C" void cuda_gather(int n, int features, CudaRows from, const int32_t *r
     LAUNCH(gather, n, BLOCK, stream, features, from, rows, inputs, words);
 }
 
-/* After a convolution's product, in one pass over its result: bias, relu, and the largest of each 2
- * x 2; of equals the first, of nans the last, as in PyTorch. Relu comes after pooling: the same
- * result from a quarter of the units. A thread has COUNT channels of a pooled unit. */
+/* Applies to a convolution's product, in one pass over its result: bias, relu, and the largest of
+ * each 2 x 2; of equals the first, of nans the last, as in PyTorch. Relu comes after pooling: the
+ * same result from a quarter of the units. A thread has COUNT channels of a pooled unit. */
 template <int COUNT, typename Shape>
 static __global__ void pool_kernel(Shape shape, int count, const float *z, const float *bias,
                                    float *y, uint8_t *argmax)
@@ -179,15 +179,15 @@ extern "C" void cuda_unpool(ConvShape shape, int images, Amp amp, const float *d
 /* The same masks as the CPU's, bit for bit (device.h). One call of Philox draws for 16 units, four
  * per word; four threads make the same call and use one word each, which is faster than one thread
  * with 16 units, since a warp's accesses are closer together. */
-enum { UNITS = 4, WORDS = 4 }; // of dropout: units per word, words per call
+enum { UNITS = 4, WORDS = 4 }; // dropout's units per word, words per call
 
 /* A unit is dropped if its byte is below the threshold. */
 typedef struct {
     uint32_t threshold;
-    float scale; // of the units that are kept
+    float scale; // factor of the units that are kept
 } DropoutRule;
 
-/* A thread for each of `count` words, `groups` of them in a row: 2^32 would be units of 64 GiB. */
+/* A thread for each of `count` words, `groups` of them in a row; 2^32 would be 64 GiB of units. */
 static __global__ void dropout(unsigned count, unsigned groups, int features, DropoutKey key,
                                DropoutRule rule, const int32_t *step_offset, float *y)
 {
@@ -202,7 +202,7 @@ static __global__ void dropout(unsigned count, unsigned groups, int features, Dr
                                   (uint32_t)key.step + (uint32_t)*step_offset };
     uint32_t random[WORDS];
     philox(counter, seed, random);
-    // Selected by comparisons: a run-time index would put the array into local memory.
+    // Selected by comparisons, because a run-time index would put the array into local memory.
     const unsigned which = group % WORDS;
     const uint32_t word = which == 0   ? random[0]
                           : which == 1 ? random[1]
@@ -234,10 +234,10 @@ extern "C" void cuda_dropout(Device *device, int n, int features, DropoutKey key
 /* The sum of each column of a matrix. In a block, a warp reads 32 columns of a row at once and
  * every WARPS-th row; then the warps' sums are added as a tree. Many rows are cut into parts with a
  * block for each, and a second launch sums the parts. The order of additions depends on the number
- * of rows alone: every run gives the same bits. */
+ * of rows alone, so every run gives the same bits. */
 enum { LANES = 32, WARPS = 16, ROWS_PER_PART = 128 };
 
-/* Part blockIdx.y of the rows: sums[part][column] = or += its sums. */
+/* Sums part blockIdx.y of the rows: sums[part][column] = or += its sums. */
 static __global__ void sum_rows(size_t rows, int columns, const float *y, float scale,
                                 float *values, bool add, float *sums)
 {

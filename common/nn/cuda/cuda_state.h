@@ -25,17 +25,17 @@ enum { CUDA_SETS = 8, CUDA_MAX_BUFFERS = 8 };
  * floats, or floats; and for each row a 32-bit word, its label or target. */
 typedef struct {
     const uint8_t *bytes; // [rows][features], or NULL
-    const float *floats; // the same
+    const float *floats; // [rows][features], or NULL
     const float *normalised;
     const uint32_t *words;
 } CudaRows;
 
 /* Device memory that is written repeatedly, from a ring of pinned buffers (cuda_feed.c). */
 typedef struct {
-    char *memory; // on the device; NULL: there is none yet
+    char *memory; // on the device; NULL if there is none yet
     int num_buffers, next;
     char *buffer[CUDA_MAX_BUFFERS]; // pinned
-    cudaEvent_t copied[CUDA_MAX_BUFFERS]; // the buffer's last copy is done
+    cudaEvent_t copied[CUDA_MAX_BUFFERS]; // when the buffer's last copy is done
 } CudaUpload;
 
 /* How batches get to the device; see cuda_feed.c. */
@@ -43,27 +43,27 @@ typedef struct {
     int max_batch, features;
     CudaUpload message; // int32_t: step_offset (cuda_step_offset), then the rows of the batch
     CudaUpload staged; // the rows themselves, of a set that is too large for the device
-    CudaRows rows; // where they are
+    CudaRows rows; // where the rows are
     struct {
-        unsigned id; // of the data set
-        CudaRows rows; // NULLs: it is too large for the device
+        unsigned id; // the data set's
+        CudaRows rows; // NULLs if it is too large for the device
     } set[CUDA_SETS]; // data sets that have been seen
     int num_sets;
 } CudaFeed;
 
 typedef struct {
     cudaStream_t stream; // all work of this device, in the order of the calls
-    cudaStream_t aside; // of a captured step: what needs nothing that the step computes
-    cudaEvent_t fork; // the captured step has begun; then: what was aside is done
-    void *factors; // of an optimizer's step; see cuda_optim.cu
-    size_t chunk_bytes; // of what a kernel writes and the next reads: half the L2 cache, or 8 MiB
+    cudaStream_t aside; // a captured step's work that needs nothing that the step computes
+    cudaEvent_t fork; // the captured step has begun; later: the work aside is done
+    void *factors; // an optimizer step's; see cuda_optim.cu
+    size_t chunk_bytes; // what a kernel writes and the next reads: half the L2 cache, or 8 MiB
     cublasHandle_t blas;
-    void *workspace; // of cuBLAS
-    char *scratch; // of one call; the next may overwrite it
+    void *workspace; // cuBLAS's
+    char *scratch; // one call's; the next may overwrite it
     size_t scratch_bytes;
     CudaFeed feed;
-    struct CudaGraph *graph; // of extras/cuda_graph; NULL without --cuda-graph
-    struct Cudnn *cudnn; // of extras/cudnn; NULL without --conv cudnn
+    struct CudaGraph *graph; // extras/cuda_graph's; NULL without --cuda-graph
+    struct Cudnn *cudnn; // extras/cudnn's; NULL without --conv cudnn
 } CudaState;
 
 static inline CudaState *cuda_state(const Device *device)
@@ -71,7 +71,7 @@ static inline CudaState *cuda_state(const Device *device)
     return (CudaState *)device->state;
 }
 
-static inline size_t amp_bytes(Amp amp) // of a number in a product
+static inline size_t amp_bytes(Amp amp) // bytes of a number in a product
 {
     return amp == AMP_OFF ? 4 : 2;
 }
@@ -80,7 +80,7 @@ static inline size_t amp_bytes(Amp amp) // of a number in a product
  * it dies if more is requested than was reserved. Start with *used = 0. */
 void cuda_scratch_reserve(Device *device, size_t bytes);
 void *cuda_scratch(const Device *device, size_t *used, size_t bytes);
-size_t cuda_scratch_piece(size_t bytes); // with the padding of a piece
+size_t cuda_scratch_piece(size_t bytes); // bytes with the padding of a piece
 
 /* C[rows][columns] = A B, or += on request; row after row, as all matrices here. */
 typedef struct {
@@ -97,16 +97,16 @@ typedef struct {
 void cuda_product_init(Device *device);
 void cuda_product_free(Device *device);
 void cuda_product(const Device *device, const CudaProduct *product);
-/* The values in a product's type, rounded into scratch memory unless that is float32. */
+/* Returns the values in a product's type, rounded into scratch memory unless that is float32. */
 const void *cuda_operand(Device *device, Amp amp, size_t *used, size_t count, const float *values);
 
 void cuda_feed_reserve(Device *device, int max_batch, int features);
-/* Starts the batch's copy: after this, the feed's message and rows say where it is. */
+/* Starts the batch's copy: after this, the feed's message and rows locate it. */
 void cuda_feed_send(Device *device, const Batch *batch, uint64_t step_offset);
 void cuda_feed_gather(Device *device, const Batch *batch, float *inputs, int32_t *labels,
                       float *targets);
 void cuda_feed_free(Device *device);
-/* How many steps after the recorded one this is, in device memory; 0 except in a replay. */
+/* Returns how many steps after the recorded one this is, in device memory; 0 except in a replay. */
 const int32_t *cuda_step_offset(const Device *device);
 
 void cuda_conv_reserve(Device *device, ConvShape shape);
@@ -129,27 +129,27 @@ void cuda_linear_grad_input(Device *device, int n, int in, int out, const float 
 /* Dies, naming the kernel, if the last launch failed. */
 void cuda_check_launch(const char *file, int line, const char *kernel);
 
-/* inputs[i] = from row rows[i], words[i] likewise. */
+/* Sets inputs[i] and words[i] from row rows[i]. */
 void cuda_gather(int n, int features, CudaRows from, const int32_t *rows, float *inputs,
                  uint32_t *words, cudaStream_t stream);
 
-/* to = from, in the type that amp names; count numbers. */
+/* Rounds count numbers to the type that amp names. */
 void cuda_round(size_t count, Amp amp, const float *from, void *to, cudaStream_t stream);
 
-/* The windows under the filters, one per row: columns[image][y][x][ky][kx][in], in amp's type. */
+/* Writes each window under a filter as a row, in amp's type: columns[image][y][x][ky][kx][in]. */
 void cuda_im2col(ConvShape shape, int images, Amp amp, const float *x, void *columns,
                  cudaStream_t stream);
-/* x = for each pixel, the sum over all windows that contain it. */
+/* Sets each pixel of x to the sum over all windows that contain it. */
 void cuda_col2im(ConvShape shape, int images, Amp amp, const void *columns, float *x,
                  cudaStream_t stream);
 
-/* y[rows][columns] += bias, then relu on request. */
+/* Adds bias to y[rows][columns], then applies relu on request. */
 void cuda_add_bias(size_t rows, int columns, bool relu, const float *bias, float *y,
                    cudaStream_t stream);
 /* y = relu(largest of each 2 x 2 of z + bias), argmax = which; z is a convolution's product. */
 void cuda_bias_relu_pool(ConvShape shape, int images, const float *z, const float *bias, float *y,
                          uint8_t *argmax, cudaStream_t stream);
-/* The way back: dz, in amp's type, is dy at the unit that argmax names, and 0 elsewhere. */
+/* Reverses that: dz, in amp's type, is dy at the unit that argmax names, and 0 elsewhere. */
 void cuda_unpool(ConvShape shape, int images, Amp amp, const float *dy, const uint8_t *argmax,
                  void *dz, cudaStream_t stream);
 

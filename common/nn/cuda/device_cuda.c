@@ -96,8 +96,8 @@ static const DeviceOps cuda_ops = {
     .optim = cuda_optim,
 };
 
-/* Of several GPUs the local rank's; a single visible one may differ from rank to rank. With tcp and
- * mpi ranks may share GPUs: surplus ranks wrap around to the first. */
+/* Picks the local rank's of several GPUs; a single visible one may differ from rank to rank. With
+ * tcp and mpi ranks may share GPUs: surplus ranks wrap around to the first. */
 static int pick_gpu(const Args *args, int local_rank)
 {
     const int count = gpus_visible(), ranks = device_local_ranks(args);
@@ -126,7 +126,7 @@ void device_cuda_init(Device *device, const Args *args)
                                       .replaying = &device->replaying };
     device->tf32 = args->tf32;
     const int count = gpus_visible();
-    int driver = 0; // without one, CUDA says that it is too old
+    int driver = 0; // without one, CUDA reports that it is too old
     CUDA_CHECK(cudaDriverGetVersion(&driver));
     if (count == 0)
         usage_error("--device cuda: there is no GPU to be used here: %s (see nvidia-smi); use "
@@ -151,7 +151,7 @@ void device_cuda_init(Device *device, const Args *args)
     cuda_product_init(device);
     cuda_feed_reserve(device, 0, 0);
     if (device->amp == AMP_FP16) {
-        const LossScale initial = { .scale = 65536 }; // GradScaler's
+        const LossScale initial = { .scale = 65536 }; // GradScaler's default
         device->loss_scale = cuda_malloc(device, sizeof initial);
         cuda_copy(device, device->loss_scale, &initial, sizeof initial, COPY_TO_DEVICE);
     }

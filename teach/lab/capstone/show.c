@@ -1,5 +1,5 @@
 /*
- * What judge_capstone.py compares of a data set and a model: a line for each thing, "NAME numbers".
+ * Prints what judge_capstone.py compares of a data set and a model, in lines "NAME numbers".
  * Usage: show --model mlp --dataset mnist --data-dir DIR [--num-samples N]
  */
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void print_call(void *context, int i)
     printf(" %d", i);
 }
 
-/* One pass in both directions over the first rows. */
+/* Runs one forward and backward pass over the first rows. */
 static void show_pass(Model *model, const Dataset *set, int rows, const char *suffix)
 {
     size_t index[ROWS];

@@ -1,4 +1,4 @@
-/* shown.h - has a process of the harness come to its own end? Its status alone says nothing. */
+/* shown.h - whether a process of the harness came to its own end: its status does not show it. */
 #ifndef TEACH_LAB_RECONFIGURE_SHOWN_H
 #define TEACH_LAB_RECONFIGURE_SHOWN_H
 
@@ -12,7 +12,7 @@
 
 #include "common/base/log.h"
 
-static bool *shown; // shared by parent and children
+static bool *shown; // whether the child came to its own end; shared with it
 
 static void shown_init(void)
 {
@@ -32,7 +32,7 @@ static void wait_for_end(pid_t child)
     *shown = false;
 }
 
-/* The judge's number, backwards, says that all scripts have come to their end here. */
+/* Sends back the judge's number, reversed, once all scripts have come to their end. */
 static void say_number(int descriptor)
 {
     char number[16], said[16];

@@ -24,16 +24,16 @@
 #define WHILE 3.0 // seconds for which it must not do what is too early
 #define CPU_SECONDS 10
 #define SEEDS 2000
-#define BATCH 500 // of one process: what is killed leaves memory behind
+#define BATCH 500 // seeds of one process, because killed ranks leave memory behind
 
-_Noreturn void __real__exit(int status); // _exit ends a process of the simulation
+_Noreturn void __real__exit(int status); // the real one: _exit ends a process of the simulation
 
 bool has_faults;
-static const char *wrong_name, *wrong_text; // of a seed
+static const char *wrong_name, *wrong_text; // the fault of a seed
 static int num_ranks;
 static uint64_t seed;
-static Store store; // the script's
-static Agreement rank_0; // the learner's
+static Store store; // the script's client
+static Agreement rank_0; // the learner's rank
 static int num_asked, num_returned, status; // calls of agreement_next
 
 static _Noreturn void end_with(const char *name, const char *format, ...)
@@ -70,7 +70,7 @@ static void put_seat(int rank, const char *text)
     put(key, text);
 }
 
-/* "": there is no such key. */
+/* Returns "" if there is no such key. */
 static const char *get(const char *key)
 {
     static char text[16 * MAX_RANKS];
@@ -80,7 +80,7 @@ static const char *get(const char *key)
     return text;
 }
 
-/* A rank that has ended without having returned has said why. */
+/* Ends with a fault if the rank has ended without having returned; it has printed why. */
 static void look_after_rank(void)
 {
     if (sim_has_ended(1) && num_returned < num_asked)
@@ -103,7 +103,7 @@ static void expect(const char *name, const char *key, const char *text, double s
         end_with(name, "%s holds \"%s\", and not \"%s\"", key, get(key), text);
 }
 
-/* For so long the key must hold this. */
+/* Expects that the key holds this text for `seconds`. */
 static void expect_still(const char *name, const char *key, const char *text, double seconds,
                          const char *when)
 {
@@ -114,7 +114,7 @@ static void expect_still(const char *name, const char *key, const char *text, do
     }
 }
 
-/* "NUMBER INCARNATION ...": of rank 0, of all others but the last rank, and of this. */
+/* Returns "NUMBER INCARNATION ...", for rank 0, for the others, and for the last rank. */
 static const char *record_of(int number, int first, int others, int last)
 {
     static char text[2][TEXT_BYTES];
@@ -180,7 +180,7 @@ static void expect_wait(const char *name, double seconds, const char *when)
         end_with(name, "agreement_next returns %d, %s", status, when);
 }
 
-/* All seats have left: it must propose this record, and be in it. */
+/* Expects, once all seats have left, that it proposes this record, and is in it. */
 static void expect_group(int number, int first, int others, int last)
 {
     const char *record = record_of(number, first, others, last);
@@ -264,7 +264,7 @@ static void take_what_others_wrote(void)
 
 /* ---- rung 2 ---- */
 
-/* Rank 0 is process 0 and was in generation 4, which it has lost. */
+/* Starts rank 0 as process 0 that was in generation 4, and has lost it. */
 static void lose_group(double timeout)
 {
     put_seat(0, "0 3");
@@ -284,13 +284,13 @@ static void form_next(void)
                  "and the last rank has not left generation 4 yet");
     put_others("0 4", "1 4");
     expect_group(5, 0, 0, 1);
-    num_asked++; // and that one is lost, too
+    num_asked++; // that generation is lost, too
     expect("seat", "seat/0", "0 5", SOON);
     put_others("0 5", "1 5");
     expect_group(6, 0, 0, 1);
 }
 
-/* A rank that had left is replaced while rank 0 waits for the last one. */
+/* Replaces a rank that had left while rank 0 waits for the last one. */
 static void replace_meanwhile(void)
 {
     if (num_ranks < 3)
@@ -444,7 +444,7 @@ void complain(const char *what, int64_t value)
 
 static void try_seeds(uint64_t first)
 {
-    // No connection breaks by itself: here a rank whose store is gone would have ended.
+    // No connection breaks by itself, because here a rank whose store is gone would have ended.
     for (uint64_t number = first; number < first + BATCH; number++) {
         has_faults = number % 2 == 1;
         sim_begin(number, has_faults ? (SimFaults){ 0.002, 0, 0.002 } : (SimFaults){ 0, 0, 0 });

@@ -26,17 +26,17 @@
 
 typedef struct {
     size_t offset, count;
-    int marks; // before it
+    int marks; // number of marks before it
     bool waited;
 } Message;
 
 typedef struct {
     const char *stage;
     int num_parameters;
-    size_t most; // elements of a parameter
+    size_t most; // most elements of a parameter
     double cap;
-    const int *uses; // NULL: each once
-    int missing; // the parameter that is not marked; -1: none
+    const int *uses; // uses of each parameter; NULL if each has one
+    int missing; // the parameter that is not marked (-1 if none)
 } Case;
 
 static int rung;
@@ -55,11 +55,11 @@ static int complete_at[MOST_PARAMETERS]; // the mark that completed it
 static bool complete[MOST_PARAMETERS];
 static Message message[MOST_MESSAGES];
 static int num_messages;
-static Message (*shared)[MOST_MESSAGES]; // by rank: compared
+static Message (*shared)[MOST_MESSAGES]; // the messages of each rank, to compare
 
-#define PERIOD 41 // gradients repeat after so many
+#define PERIOD 41 // elements after which gradients repeat
 
-/* The gradient of a rank at this place; a pass before it without sync has added its own. */
+/* Returns what a pass adds to a rank's gradient at this place; passes without sync add up. */
 static float gradient(int rank, size_t i, int pass)
 {
     static uint64_t drawn[MOST_PASSES][LAB_RANKS];
@@ -72,7 +72,7 @@ static float gradient(int rank, size_t i, int pass)
 static float sum_of(size_t i, int first_pass)
 {
     static float sum[PERIOD];
-    static int from, to; // whose sums these are
+    static int from, to; // the passes that `sum` covers
     if (from != first_pass || to != passes)
         for (size_t k = 0; k < PERIOD; k++) {
             sum[k] = 0;
@@ -168,7 +168,7 @@ void all_reduce(ProcessGroup *pg, void *data, size_t count, DType type, ReduceOp
     work_wait(all_reduce_async(pg, data, count, type, op));
 }
 
-/* The marks of a pass, roughly from the last parameter to the first, in an order of this rank. */
+/* Draws a pass's marks, roughly from the last parameter to the first, in this rank's own order. */
 static int draw_marks(int *order)
 {
     int count = 0;
@@ -217,7 +217,7 @@ static void check_buckets(void)
     const double cap = now->cap * MIB;
     char text[160];
     size_t sent = 0;
-    size_t last = numel; // but for frozen ones
+    size_t last = numel; // end of the parameters that are not frozen
     for (int i = now->num_parameters - 1; now->uses != NULL && now->uses[i] == 0; i--)
         last = parameter[i].offset;
     if (num_messages > 0 && message[0].offset + message[0].count != last)
@@ -371,7 +371,7 @@ static void try_sync(const Case *c)
     end(&reducer);
 }
 
-/* In a process of its own: it must die and name the parameter. */
+/* Runs the case in a process of its own, which must die and name the parameter. */
 static void try_missing(const Case *c)
 {
     int ends[2], status;
@@ -433,7 +433,7 @@ static void try_rung(ProcessGroup *pg, void *context)
     try_sync(&(Case){ "sync", 30, 60, 0.001, NULL, -1 });
 }
 
-/* A backward pass with gradients that the judge has drawn. The words are the number of parameters,
+/* Runs a backward pass with gradients drawn by the judge. The words are the number of parameters,
  * their elements, the cap in KiB, the number of marks, whether to synchronise and to set uses; the
  * data are sizes, uses, marks, and gradients. The reducer is that of the first pass. */
 static void answer(ProcessGroup *pg, const Order *order, void *data)

@@ -21,9 +21,9 @@ static const char *const op_names[] = { "sum", "mean", "max", "min" };
 
 static int rung;
 static uint64_t seed, num_calls;
-static bool lone; // these ranks are one
+static bool lone; // whether there is one rank only
 
-/* The number that a rank has at this place in this call. */
+/* Returns the number that a rank has at this place in this call. */
 static double number(int rank, size_t i, int n, DType type)
 {
     const int most = 255 / (n * n); // so that sums fit in a byte, and in the 8 bits that bf16 has
@@ -94,7 +94,7 @@ static double reduced(size_t i, int n, DType type, ReduceOp op)
     return op == REDUCE_MEAN ? result / n : result;
 }
 
-/* An array of its own for each call, so that the sanitizer knows where it ends. */
+/* Returns a new array for each call, so that the sanitizer knows where it ends. */
 static void *array_of(size_t count, DType type)
 {
     const size_t bytes = count * dtype_size(type);
@@ -103,15 +103,15 @@ static void *array_of(size_t count, DType type)
 
 typedef struct {
     What what;
-    size_t count; // of the whole array, or of a rank's share
+    size_t count; // elements of the whole array, or of a rank's share
     DType type;
     ReduceOp op;
     int root;
     bool alias; // the short array is this rank's share of the long one
-    const char *stage; // of the judge: "op", "lengths", "dtype", "again" or ""
+    const char *stage; // the judge's stage: "op", "lengths", "dtype", "again" or ""
 } Call;
 
-/* "lab_all_reduce of 12 float32 (sum)" */
+/* Returns a text such as "lab_all_reduce of 12 float32 (sum)". */
 static const char *describe(const Call *call)
 {
     static char text[128];
@@ -122,7 +122,7 @@ static const char *describe(const Call *call)
     return text;
 }
 
-/* The hint for a wrong value at place i of the whole array. */
+/* Returns the name of the hint for a wrong value at place i of the whole array. */
 static const char *diagnosis(const Call *call, const ProcessGroup *pg, const void *array, size_t i,
                              double got, double due, size_t first)
 {
@@ -140,7 +140,7 @@ static const char *diagnosis(const Call *call, const ProcessGroup *pg, const voi
         return "alias";
     if (strcmp(call->stage, "lengths") == 0)
         return call->count < (size_t)n ? "short" : "rest";
-    if (reduces && rung > 2) { // is it what one rank has, not a sum?
+    if (reduces && rung > 2) { // whether it is what one rank has, not a sum
         bool single = false;
         for (int rank = 0; rank < n && got != due; rank++)
             single = single || (got != 0 && got == number(rank, i + first, n, call->type));
@@ -170,7 +170,7 @@ static void compare(const Call *call, const ProcessGroup *pg, const void *array,
     }
 }
 
-/* What a call of rungs 3 and 4 may send, keep and take. `part` is the longest. */
+/* Checks what a call of rungs 3 and 4 sends, keeps and takes. `part` is the longest. */
 static void check_costs(const Call *call, const ProcessGroup *pg)
 {
     const size_t n = (size_t)pg->world_size, size = dtype_size(call->type);
@@ -216,7 +216,7 @@ static void call_learner(ProcessGroup *pg, const Call *call, void *whole, void *
     }
 }
 
-/* One call on this rank, and what comes of it. */
+/* Makes one call on this rank, and checks its result. */
 static void try_call(ProcessGroup *pg, const Call *call)
 {
     const int n = pg->world_size;
@@ -256,7 +256,7 @@ static void try_call(ProcessGroup *pg, const Call *call)
     free(whole);
 }
 
-/* All ranks must end with the same bits, near the sum of random numbers. */
+/* Expects that all ranks end with the same bits, near the sum of random numbers. */
 static void try_random(ProcessGroup *pg, DType type, size_t count, void *shared)
 {
     const size_t bytes = count * dtype_size(type);
@@ -288,7 +288,7 @@ static void try_random(ProcessGroup *pg, DType type, size_t count, void *shared)
     lab_barrier(); // before the shared copy is used again
 }
 
-/* The calls of a function, from easy to hard: a fault in a later stage has another reason. */
+/* Tries a function from easy to hard calls; a fault in a later stage has another reason. */
 static void try_function(ProcessGroup *pg, What what)
 {
     const size_t n = (size_t)pg->world_size;
@@ -340,7 +340,7 @@ static void try_rung(ProcessGroup *pg, void *shared)
     }
 }
 
-/* A call with numbers that the judge has drawn: the words are what, count, type, op and root. */
+/* Makes a call with numbers that the judge has drawn. The words: what, count, type, op, root. */
 static void answer(ProcessGroup *pg, const Order *order, void *data)
 {
     const Call call = { .what = (What)order->word[0],

@@ -9,7 +9,7 @@
 
 #include "teach/lab/ring5/ring5.h"
 
-static ProcessGroup group; // of the call in progress
+static ProcessGroup group; // group of the call in progress
 
 void exchange(Mesh *mesh, Outgoing sent, Incoming received)
 {
@@ -65,7 +65,7 @@ void lab_all_gather(ProcessGroup *pg, const void *in, void *out, size_t count, D
 
 int main(int argc, char **argv)
 {
-    char four[] = "4"; // the ring's rung that is judged
+    char four[] = "4"; // the rung of lab-ring that is judged
     if (argc == 4)
         argv[1] = four;
     return try_ring(argc, argv);

@@ -71,11 +71,11 @@ static void end(Pair *pair)
     our_free(&pair->due);
 }
 
-// Of the last same_rows: rows came where 0 was due, or 0 where rows were due.
+// Whether the last same_rows got rows where 0 were due, or 0 where rows were due.
 static bool ends_wrong;
 
-/* The rest of an epoch, from both, in pieces of at most max. Returns whether they are equal; if
- * not, says so in text. */
+/* Takes the rest of an epoch from both, in pieces of at most max. Returns whether they are equal;
+ * if not, writes the difference to text. */
 static bool same_rows(Pair *pair, size_t max, char text[256])
 {
     size_t *mine = malloc((max > 0 ? max : 1) * sizeof *mine),
@@ -121,7 +121,7 @@ static void check_size(const Pair *pair, const char *name)
         fault(name, "%s: size is %zu, and should be %zu", what, pair->mine.size, pair->due.size);
 }
 
-/* The first epoch, in one call: without set_epoch, and with an end. */
+/* Tries the first epoch in one call, without set_epoch, and its end. */
 static void try_first(Pair *pair)
 {
     const size_t count = pair->due.size;
@@ -174,7 +174,7 @@ static void try_size(const ProcessGroup *pg, size_t rows, bool drop_last, const 
     end(&pair);
 }
 
-/* Why is the order of this epoch wrong? */
+/* Returns the hint for why the order of this epoch is wrong. */
 static const char *why_shuffled(const ProcessGroup *pg, const Case *s, int epoch)
 {
     Pair pair;
@@ -312,9 +312,9 @@ static void try_rung(ProcessGroup *pg, void *context)
         try_resume(pg, &(Case){ sizes[i] % 60, i % 3 > 0, i % 3 == 2, i });
 }
 
-/* A sampler with numbers that the judge has drawn. The words are rows, shuffle, drop_last, seed,
+/* Runs a sampler with numbers drawn by the judge. The words are rows, shuffle, drop_last, seed,
  * sequential; the data are pairs: 0 EPOCH, 1 POSITION (seek), 2 MOST (next), 3 MULTIPLE (pad).
- * Tells the size, and of each next the count and the rows. */
+ * Replies with the size, and the count and the rows of each next. */
 static void answer(ProcessGroup *pg, const Order *order, void *data)
 {
     static int64_t told[1 << 16];

@@ -26,14 +26,14 @@ typedef struct {
 
 typedef struct {
     ino_t inode;
-    bool exists; // else another file may have the number
-    bool is_flushed; // was, at some time
-    bool is_changed; // since then
+    bool exists; // if not, another file may have its inode
+    bool is_flushed; // was flushed at some time
+    bool is_changed; // changed since the last flush
     Content flushed, now;
-    bool is_longer; // than a moment ago, when it had ...
-    size_t previous; // ... so many bytes
+    bool is_longer; // longer than at the previous scan
+    size_t previous; // its bytes at the previous scan
     bool is_old; // it existed when the last snapshot was complete
-    bool is_overwritten; // since then
+    bool is_overwritten; // changed since then
 } File;
 
 typedef struct {
@@ -49,14 +49,14 @@ typedef struct {
 static char folder[PATH_MAX], images[PATH_MAX];
 static DiskLog *disk;
 static bool watches, with_power;
-static unsigned delay; // microseconds, of each call of another thread
+static unsigned delay; // microseconds that calls of other threads are delayed
 static pthread_t main_thread;
-static int num_threads; // at first
+static int num_threads; // threads at first
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local bool inside; // our own calls
+static _Thread_local bool inside; // in the harness's own calls
 static File file[MOST_FILES];
 static int num_files;
-static Names now, flushed; // of the folder
+static Names now, flushed; // the folder's names
 static uint64_t old_complete;
 static uint32_t seen[DISK_IMAGES];
 
@@ -135,7 +135,7 @@ static void scan(void)
 
 typedef enum { AS_IT_IS, CUT, FLUSHED, ZEROS, MIXED } Version;
 
-/* The content that a crash leaves of a file. Free it. */
+/* Returns the content that a crash leaves of a file. Free it. */
 static Content version_of(const File *f, Version version)
 {
     if (version == AS_IT_IS)
@@ -154,7 +154,7 @@ static Content version_of(const File *f, Version version)
     return content;
 }
 
-/* Names that are both there and on the disk: removals may get there before new names. */
+/* Returns names that are both present and flushed: removals may be flushed before new names. */
 static Names only_removed(void)
 {
     Names both = { .count = 0 };
@@ -165,7 +165,7 @@ static Names only_removed(void)
     return both;
 }
 
-/* Writes a folder with these names, unless the last ones were the same. */
+/* Writes a folder with these names, unless an equal one has been written. */
 static void write_image(const Names *names, Version version, const char *kind, const char *moment)
 {
     uint32_t hash = (uint32_t)disk->complete;
@@ -245,7 +245,7 @@ static void moment(const char *when, const char *call)
     inside = false;
 }
 
-/* After fsync: the file's content is on the disk, or the folder's names. */
+/* Notes, after fsync, that the file's content or the folder's names are on the disk. */
 static void note_flush(int fd)
 {
     struct stat info, ours;
@@ -287,7 +287,7 @@ static void note_rename(const char *from, const char *to)
 
 /* ---- the C library's functions ---- */
 
-// Defines NAME, which calls the next one of that name; THEN is done after it.
+// Defines NAME, which calls the next function of that name; THEN is done after it.
 #define WATCH(type, name, parameters, arguments, then) \
     type name parameters \
     { \
@@ -303,7 +303,7 @@ static void note_rename(const char *from, const char *to)
         return result; \
     }
 
-// The third argument is there only with O_CREAT.
+// Returns open's third argument, which is there only with O_CREAT or O_TMPFILE.
 static mode_t mode_of(int flags, va_list arguments)
 {
     return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(arguments, mode_t)

@@ -2,7 +2,7 @@
  * disk.h - what would be on the disk if the process were killed, or the power failed, at each
  * moment?
  *
- * The calls that write files (open, write, fsync, rename ...) come by here, whoever makes them.
+ * All calls that write files (open, write, fsync, rename ...) pass through here.
  * Before and after each one, the folder is compared with what is certain to be on the disk: the
  * contents that a file had at its last fsync, the names that the folder had at its last fsync. Of
  * all states that a crash could leave, the typical ones are written into folders of their own.
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DISK_IMAGES 4096 // at most
+#define DISK_IMAGES 4096 // most images
 
 /* A folder as a crash could leave it: DIR/NUMBER. */
 typedef struct {
@@ -35,14 +35,14 @@ typedef struct {
  * shared. Images go to `images`: those of a kill, with `power` those of a power failure, too. */
 void disk_watch(const char *folder, const char *images, DiskLog *log, bool power);
 
-/* Calls of other threads than this one take longer from now on, twice so many microseconds each:
- * this one overtakes them. */
+/* Delays each call of other threads from now on by twice this time, so that this thread overtakes
+ * them. */
 void disk_delay_threads(unsigned microseconds);
 
-/* An image of the folder as it is, without any call. */
+/* Writes an image of the folder as it is, without any call. */
 void disk_look(void);
 
-/* Waits until the process has no more threads than at the first call. False: they do not end. */
+/* Waits until no more threads run than at the first call. Returns false if they do not end. */
 bool disk_wait_for_threads(void);
 
 #endif

@@ -1,5 +1,4 @@
-/* What the trainer does is small here: the gradients are drawn from the step, the rows and the
- * seed. */
+/* The trainer is small here: the gradients are drawn from the step, the rows and the seed. */
 #include "teach/lab/snapshot/phases.h"
 
 #include <dirent.h>
@@ -34,7 +33,7 @@ RunSetting setting;
 
 /* ---- stand-ins of the collectives: through rank 0 ---- */
 
-// The rest of collective.c, of which other parts of the library need something.
+// The rest of collective.c, which other parts of the library need.
 #define all_check_divergence our_all_check_divergence
 #define all_reduce our_all_reduce
 #define all_reduce_scalar our_all_reduce_scalar
@@ -104,7 +103,7 @@ void folder_of(int rank, const char *name, char path[PATH_MAX])
 
 static void run_init(Run *run, ProcessGroup *pg, const char *name)
 {
-    static char text[6][PATH_MAX]; // args keep pointers to it
+    static char text[6][PATH_MAX]; // static, because args keep pointers to it
     folder_of(pg->rank, name, text[0]);
     mkdir(text[0], 0777);
     const bool adam = strncmp(setting.optimizer, "adam", 4) == 0;
@@ -135,7 +134,7 @@ static void run_init(Run *run, ProcessGroup *pg, const char *name)
                      adam ? NULL : "--momentum",
                      "0.9",
                      NULL };
-    dup2(STDERR_FILENO, STDOUT_FILENO); // faults alone go to standard output
+    dup2(STDERR_FILENO, STDOUT_FILENO); // leaves standard output to faults
     args_parse(&run->args, STEP_FAULT, adam ? 19 : 21, argv);
     log_set_rank(pg->rank, pg->world_size);
     device_init(&run->device, &run->args, 0);
@@ -155,7 +154,7 @@ static void run_init(Run *run, ProcessGroup *pg, const char *name)
     snapshots_init(&run->snapshots, &run->args, &run->checkpoint, pg, &run->recorder);
 }
 
-/* As a trainer does, with gradients that depend on the step, the rows and the seed. */
+/* Takes a trainer's step, with gradients that depend on the step, the rows and the seed. */
 static void run_batch(Run *run)
 {
     Sampler *sampler = &run->sampler;
@@ -182,7 +181,7 @@ static void state_of(const Run *run, State *state)
     state->position = run->sampler.position * (size_t)run->sampler.world_size;
 }
 
-/* The step of the unbroken run whose state this is; else a fault, which says what differs. */
+/* Returns the step of the uninterrupted run with this state, or reports what differs as a fault. */
 static uint64_t identify(const Run *run, const ProcessGroup *pg, const char *otherwise)
 {
     State state;
@@ -211,7 +210,7 @@ static uint64_t identify(const Run *run, const ProcessGroup *pg, const char *oth
     return s;
 }
 
-/* Which files have come or changed since the last call? Those of this step's snapshot. */
+/* Notes which files are new or changed since the last call: those of this step's snapshot. */
 static void note_files(const char *folder, uint64_t step)
 {
     static struct {
@@ -249,7 +248,7 @@ static void play(ProcessGroup *pg, void *context)
     int last = phase->steps;
     char path[PATH_MAX], images[PATH_MAX];
     lab_stage(phase->stage);
-    disk_wait_for_threads(); // counts them
+    disk_wait_for_threads(); // the first call counts them
     run_init(&run, pg, phase->folder);
     if (phase->none)
         run.args.resume_auto = false;
@@ -280,7 +279,7 @@ static void play(ProcessGroup *pg, void *context)
             run.model.params[0] = NAN;
         run_batch(&run);
         if (phase->full_from > 0 && pg->rank == 0 && run.model.step >= (uint64_t)phase->full_from) {
-            struct rlimit limit; // a lower hard limit stays
+            struct rlimit limit; // keeps a lower hard limit
             getrlimit(RLIMIT_FSIZE, &limit);
             limit.rlim_cur = (rlim_t)phase->full_bytes;
             setrlimit(RLIMIT_FSIZE, &limit);
@@ -302,10 +301,10 @@ static void play(ProcessGroup *pg, void *context)
     }
     if (phase->stops) {
         if (pg->rank == 0)
-            disk_delay_threads(100000); // what is not waited for is not done at the exit
+            disk_delay_threads(100000); // what is not waited for is lost at the exit
         snapshots_stop(&run.snapshots);
         lab_done();
-        _exit(EXIT_SUCCESS); // with all threads
+        _exit(EXIT_SUCCESS); // ends all threads
     }
     if (phase->delays) {
         disk_wait_for_threads();
@@ -318,7 +317,7 @@ static void play(ProcessGroup *pg, void *context)
     snapshots_free(&run.snapshots);
 }
 
-/* The run that is not interrupted, without snapshots. */
+/* Plays the uninterrupted run, without snapshots. */
 static void play_due(ProcessGroup *pg, void *context)
 {
     (void)context;
@@ -333,11 +332,11 @@ static void play_due(ProcessGroup *pg, void *context)
     }
 }
 
-/* Of a rank that the judge serves. The first word is what to do:
+/* Obeys the judge on a rank that it serves. The first word is what to do:
  *   0  begins a run: whether it resumes, every, keep, seed; the data are the base of its folders
- *   1  takes a step, after which the state is what the judge has drawn; bytes that a file may have
+ *   1  takes a step, then sets the state that the judge has drawn; most bytes of a file (0: any)
  *   2  stops after the step that was the last
- * It tells the step, the epoch and the state. */
+ * Replies with the step, the epoch and the state. */
 void answer_run(ProcessGroup *pg, const Order *order, void *data)
 {
     static Run run;

@@ -18,7 +18,7 @@
 #define BATCH 6
 #define ROWS 64
 
-/* A run, by what its options say. */
+/* The options of a run. */
 typedef struct {
     const char *optimizer;
     uint64_t seed;
@@ -30,13 +30,13 @@ typedef struct {
     float params[MOST_NUMEL], state[2][MOST_NUMEL];
     uint64_t step;
     int epoch;
-    size_t position; // of all ranks
+    size_t position; // rows of the epoch that all ranks have taken
 } State;
 
-/* What all ranks see. */
+/* The memory that all ranks share. */
 typedef struct {
-    State due[MOST_STEPS + 1]; // of the run that is not interrupted, after each step
-    uint64_t resumed; // by the last phase
+    State due[MOST_STEPS + 1]; // states of the uninterrupted run, after each step
+    uint64_t resumed; // step from which the last phase resumed
     char newest[MOST_STEPS + 1][8][256]; // the files that came or changed with a step's snapshot
     DiskLog disk;
 } Shared;
@@ -44,20 +44,20 @@ typedef struct {
 extern Shared *shared;
 extern int rung, num_ranks;
 extern uint64_t seed;
-extern char base[512]; // of all folders
+extern char base[512]; // parent of all folders
 extern RunSetting setting;
 
 typedef struct {
     const char *folder, *stage;
-    int steps; // until this one; for resumed ones: so many
+    int steps; // last step; number of steps for a resumed run
     bool resumes, watches, power, stops, delays;
-    bool none; // with --resume none
-    int nan_from; // weights are not finite from this step on; 0: never
+    bool none; // whether it runs with --resume none
+    int nan_from; // step from which weights are not finite (0 if never)
     const char *otherwise; // hint for weights that are wrong
-    int full_from, full_bytes; // the disk is full from this step on: files have so many bytes
+    int full_from, full_bytes; // step from which the disk is full; most bytes of a file then
 } Phase;
 
-/* Of rank 0 it is base/NAME; the others have an empty one each. */
+/* Writes rank 0's folder, base/NAME, to path; each other rank has an empty one. */
 void folder_of(int rank, const char *name, char path[PATH_MAX]);
 
 /* Runs it; ends this process if there was a fault. `stage` is the hint if a rank crashes. */

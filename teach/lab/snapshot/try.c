@@ -16,9 +16,9 @@
 #include "common/base/log.h"
 #include "teach/lab/snapshot/phases.h"
 
-#define FOREIGN "notes.txt" // a file that is nobody's snapshot
+#define FOREIGN "notes.txt" // a file that is not a snapshot
 
-static bool is_sample; // of the tests: rank 0 alone writes, however many ranks there are
+static bool is_sample; // tries fewer cases, because rank 0 alone writes with any number of ranks
 
 static noreturn void wrong(const char *name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -70,7 +70,7 @@ static void write_file(const char *folder, const char *name, const char *data, s
           path, strerror(errno));
 }
 
-/* Copies the files; returns how many there are. */
+/* Copies the files, and returns their number. */
 static int copy_folder(const char *from, const char *to)
 {
     static char data[1 << 20];
@@ -207,7 +207,7 @@ static void try_keep(void)
     }
 }
 
-/* Names have one digit more, and the oldest files look like the newest. */
+/* Resumes where names have one digit more, and the oldest files look like the newest. */
 static void try_newest(void)
 {
     begin("adam", 3, 4);
@@ -257,7 +257,7 @@ static void try_damage(void)
     }
 }
 
-/* Snapshots of other runs in the folder, further than this run's. */
+/* Tries snapshots of other runs in the folder, further than this run's. */
 static void try_other(void)
 {
     const RunSetting others[] = { { "adam", setting.seed + 1, 5, 9, ROWS, BATCH },
@@ -288,7 +288,7 @@ static void try_other(void)
     }
 }
 
-/* What no start may resume from: weights that are not finite; and with --resume none, anything. */
+/* Tries what no start may resume from: weights that are not finite; anything with --resume none. */
 static void try_refused(void)
 {
     begin("sgd", 3, 2);
