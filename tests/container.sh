@@ -29,7 +29,7 @@ mount -t devpts -o newinstance,ptmxmode=666 devpts "$BARE/dev/pts"
 mount -t tmpfs -o mode=1777,size=1g tmpfs "$BARE/dev/shm"
 cp /etc/resolv.conf /etc/hosts "$BARE/etc/"
 
-# step COMMAND: as the user, in the folder; one line says what came of it.
+# step COMMAND: as the user, in the folder; prints its result in one line.
 step() {
     started=$(date +%s) result=ok home=/root
     [ "$user" = root ] || home=/home/$user

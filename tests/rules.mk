@@ -23,7 +23,7 @@ tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
 THREADED      := $(call tests_of,net store* tcp on_demand shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* unused stop snapshots agents)
 ON_DEVICE     := $(call tests_of,device kernels conv optim model gradients plain) # or TEST_DEVICE=cuda
 sampled        = $(if $(SAMPLE),$(shell tests/sample.sh $(1)),$(1))
-# Start first, and last the C programs: so no long file runs alone at the end.
+# These start first, and the C programs last, so that no long file runs alone at the end.
 LONGEST       := $(foreach name,bad_stops bad_ranks nodes slow_disk mpi lab 01_single_gpu 05_fault_tolerance bad_ports zero steps recipe,$(call tests_named,$(name).bats))
 TESTS         ?= $(LONGEST) $(filter-out $(LONGEST),$(call tests_named,*.bats)) $(TEST_SOURCES)
 ifeq ($(CHECK),check-extras)
@@ -31,7 +31,7 @@ TEST_SOURCES  := $(call sampled,$(TEST_SOURCES))
 TESTS         := $(call sampled,$(TESTS))
 endif
 RUN_TESTS     := BUILD=$(BUILD) tests/run_tests.sh
-# The target that the user asked for. A failure prints it in the command that repeats the test.
+# The requested target. A failure prints it in the command that repeats the test.
 export CHECK  ?= $(or $(firstword $(filter check-%,$(MAKECMDGOALS))),test)
 
 $(TORCH_PEERS): %: %.o $(BUILD)/tests/common/comm/store/store_ops.o $(LIB_BEYOND) $(LIB05) $(BUILD)/libcommon.a
@@ -64,7 +64,7 @@ $(COUNTED): $(BUILD)/counted/%: $(BUILD)/%.o $(BUILD)/tests/allocations/counter.
 $(PEAK): %: %.o
 	$(call say,link) $(CC) $(LDFLAGS) -o $@ $^
 
-# What the stand-in of CUDA is tried with.
+# The kernels that test the stand-in of CUDA.
 $(patsubst %.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c)): $(BUILD)/tests/cuda/stand_in_kernels.o
 
 tests check: test # there is a folder named tests, and some type make check
@@ -72,7 +72,7 @@ tests check: test # there is a folder named tests, and some type make check
 test-all:
 	@SLOW=all $(MAKE) -s test
 
-# What make test leaves out of its own files, since it takes long and seldom fails (6 minutes).
+# The tests that make test skips because they take long and seldom fail (6 minutes).
 check-slow: all
 	@SLOW=only $(MAKE) -s test TEST_SOURCES= TESTS="$(call sampled,$(call tests_named,*.bats))"
 
@@ -97,12 +97,12 @@ check-browser: all
 check-slurm: all
 	@$(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/against/slurm/*.bats))"
 
-# Step 05 on bad days: killed, stopped, out of disk; what comes out is always the same (6 minutes).
+# Step 05 under faults: killed, stopped, out of disk; the result is always the same (6 minutes).
 # SEED=N repeats the random moments that a failure names. TORCH_BIN is where torchrun is, if not in PATH.
 check-faults: all
 	@$(MAKE) -s test TESTS="$(call sampled,$(filter-out %/chaos.bats,$(wildcard tests/faults/*.bats)))"
 
-# Strangers at the ports of a job that has a secret: each is refused, and the bits stay the same (1 minute).
+# Attacks on the ports of a job that has a secret: each is refused, and the bits are unchanged (1 minute).
 check-attack: all
 	@$(MAKE) -s test TEST_SOURCES= TESTS="$(call sampled,$(wildcard tests/attack/*.bats))"
 
@@ -111,11 +111,11 @@ check-attack: all
 check-proved: $(SIMULATE) $(PLANTED)
 	@$(RUN_TESTS) tests/proved/proved.bats tests/simulation/simulation.bats
 
-# Random kills of ranks that go on without a restart: KILLS=100 of them.
+# Random kills of ranks that continue without a restart: KILLS=100 of them.
 check-reconfigure: all
 	@rm -rf $(BUILD)/kills && tests/faults/reconfigure_kills.py $(BUILD)/kills --kills $(or $(KILLS),100)
 
-# The store and the rendezvous over a clock and sockets that a seed decides; and with faults planted in a copy.
+# The store and the rendezvous over a clock and sockets driven by a seed; and with faults planted in a copy.
 $(BUILD)/tests/simulation/%.o: override CFLAGS += -ffp-contract=off # any compiler's clock is the same
 $(SIMULATE): %: %.o $(SIMULATOR) $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) $(SEAM) -o $@ $^ $(LDLIBS)
@@ -123,7 +123,7 @@ $(PLANTED): $(SIMULATE)_%: tests/simulation/plant.sh $(SIMULATE)
 	@tests/simulation/plant.sh $* $@.c
 	$(call say,link) $(LINK) $(CPPFLAGS) $(filter-out -MMD -MP,$(CFLAGS)) $(LDFLAGS) $(SEAM) -o $@ $@.c $(SIMULATE).o $(SIMULATOR) $(LIB05) $(BUILD)/libcommon.a $(LDLIBS)
 
-# As check-faults, for CHAOS_SECONDS, with faults of all kinds as they come; tells how soon each was noticed.
+# As check-faults, for CHAOS_SECONDS, with faults of all kinds at random; reports how soon each was detected.
 check-chaos: 05
 	@RERUN=never TEST_TIMEOUT=$$(($${CHAOS_SECONDS:-180} + 1800)) $(MAKE) -s test TEST_SOURCES= TESTS=tests/faults/chaos.bats
 
@@ -153,7 +153,7 @@ check-cuda:
 	@$(RUN_TESTS) $(sort tests/cuda/link_compile.bats $(call sampled,$(wildcard tests/cuda/*compile.bats))); status=$$?; \
 	    tests/cuda/stand_in.sh "$(call sampled,$(wildcard tests/cuda/test_*.c) $(ON_DEVICE) $(filter-out %compile.bats,$(wildcard tests/cuda/*.bats)))" && exit $$status
 
-# Everything that only a GPU can show, in one table (10 minutes; needs a GPU, CUDA, make and Python).
+# Everything that needs a real GPU, in one table (10 minutes; needs a GPU, CUDA, make and Python).
 check-gpu:
 	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/against/gpu/check.py $(CHECKS)
 

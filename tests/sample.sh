@@ -1,6 +1,6 @@
 #!/bin/sh
 # Usage: SAMPLE=N tests/sample.sh FILE...      Prints the files of part N, 0 to 4; without SAMPLE all of them.
-# A file's part follows from its name, so it stays in it while other files come and go.
+# A file's part follows from its name, so it does not depend on other files.
 set -eu
 part=${SAMPLE:-}
 [ -n "$part" ] || { echo "$@" && exit; }

@@ -10,7 +10,7 @@ tests=$(tests/sample.sh $2 | tr -s ' ' '\n' | awk -v only="${ONLY:-}" 'only == "
 [ -n "$tests" ] || { echo "no test: none of $sanitizers is among those asked for" && exit; }
 copy=build/sanitize-${sanitizers%%,*}
 
-# A copy of its own: programs lie beside their source, and the tree's shall stay as they are.
+# Builds in a copy, because programs lie beside their source, and the tree's must not change.
 tests/copy_tree.sh "$copy"
 [ ! -d data/mnist ] || ln -sfn "$PWD/data/mnist" "$copy/data/mnist"
 
@@ -23,7 +23,7 @@ export TAP_DIR="${TAP_DIR:-$PWD/build/tap}/${sanitizers%%,*}"
 sources=$({ echo tests/common/comm/test_replicas.c && echo "$tests" | grep '\.c$'; } | sort -u) # tests/steps/checklist.bats starts it, too
 log=log_path=$PWD/$copy/report
 export ASAN_OPTIONS="detect_leaks=1:$log" UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS="$log"
-# MPI's own libraries leak and are not ours to mend.
+# MPI's own libraries leak, which this project cannot fix.
 make -s -C "$copy" test MPI=0 CUDA=0 OPENMP="$openmp" CFLAGS="$flags" LDFLAGS="-fsanitize=$sanitizers" \
     TEST_SOURCES="$(echo "$sources" | tr '\n' ' ')" TESTS="$(echo "$tests" | tr '\n' ' ')" || failed=$?
 # Any report of a sanitizer fails the check, even if the test passes. UBSan writes its reports to stderr and ignores

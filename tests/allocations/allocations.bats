@@ -14,7 +14,7 @@ teardown() {
     rm -rf "$scratch"
 }
 
-# Trains, and shows what was allocated by whom: addresses in the program become functions.
+# Trains, and shows the allocations and their callers: addresses in the program become functions.
 count() {
     run timeout 300 "$@" --checkpoint-dir "$scratch"
     [ "$status" -eq 0 ] || { echo "$output" && return 1; }
@@ -27,7 +27,7 @@ count() {
     echo "$report"
 }
 
-# So many processes have counted, and none has seen an allocation.
+# N processes have counted, and none has seen an allocation.
 none_in() {
     ranks=$1
     shift

@@ -1,12 +1,12 @@
 /*
- * Linked into a program that trains, it sees every allocation between the end of one step and the
- * end of another: our own, libc's (fopen, printf, threads) and OpenMP's, since the whole process
- * takes malloc from the program where the program has one. optim_step, which ends a step, comes by
- * here too (the linker's --wrap).
+ * Linked into a program that trains, it counts every allocation between the end of one step and the
+ * end of another: the program's own, libc's (fopen, printf, threads) and OpenMP's, since the whole
+ * process uses the program's malloc. optim_step, which ends a step, is intercepted too (by the
+ * linker's --wrap).
  *
- * ALLOCATIONS_FROM=N: from the end of step N on (20). ALLOCATIONS_BUT=libgomp: without those that a
- * library of this name itself makes. At the end of the process a line on standard
- * error says how many there were up to the last step, and what called for each:
+ * ALLOCATIONS_FROM=N counts from the end of step N on (20). ALLOCATIONS_BUT=libgomp omits those
+ * made by a library of this name itself. At the end of the process a line on standard error reports
+ * the number up to the last step, and the callers of each:
  *
  *     allocations of process 1234: 1 from step 21 to 60
  *     calloc of 64 bytes in step 33
@@ -30,20 +30,20 @@ enum { MAX_SEEN = 1000, MAX_FRAMES = 24 };
 typedef struct {
     const char *function;
     size_t bytes;
-    unsigned long step; // it was made in
-    void *frame[MAX_FRAMES]; // who called, and who called that
+    unsigned long step; // step of the allocation
+    void *frame[MAX_FRAMES]; // call stack
     int num_frames;
 } Allocation;
 
 static Allocation allocation[MAX_SEEN];
 static atomic_bool watching;
 static atomic_int seen;
-static int within_steps; // seen until the last step ended: later ones belong to the end of the run
+static int within_steps; // count up to the last step's end; later ones belong to the run's end
 static unsigned long first_step, step;
 static const char *exempt; // ALLOCATIONS_BUT
 static _Thread_local bool noting; // backtrace may allocate, too
 
-/* The frames are note's, malloc's, and that of whoever called malloc. */
+/* Frames 0 to 2 are note's, malloc's, and that of malloc's caller. */
 static bool is_exempt(const Allocation *a)
 {
     Dl_info caller;
@@ -66,7 +66,7 @@ static __attribute__((noinline)) void note(const char *function, size_t bytes)
     noting = false;
 }
 
-// glibc's own, under the names by which it lets programs replace them.
+// glibc's own functions, under the names for programs that replace them.
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
@@ -140,7 +140,7 @@ __attribute__((destructor)) static void counter_report(void)
 {
     watching = false;
     if (step <= first_step)
-        return; // a process that starts others, or a run too short
+        return; // a process that only starts others, or too short a run
     char text[128];
     snprintf(text, sizeof text, "allocations of process %d: %d from step %lu to %lu\n",
              (int)getpid(), within_steps, first_step + 1, step);

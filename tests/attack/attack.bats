@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Strangers at the ports of a job with a secret (tests/attack/attack.py): each attack is refused, and the job ends with
+# Attackers at the ports of a job with a secret (tests/attack/attack.py): each attack is refused, and the job ends with
 # the bits of one in peace. docs/security.md says what this protects, and what it does not.
 
 load ../steps/bad_helper
@@ -21,7 +21,7 @@ rank() {
         ">$OUT/$1.$2 2>&1"
 }
 
-# as_in_peace NAME: its losses and weights are those of $OUT/peace.
+# as_in_peace NAME: the job's losses and weights equal those of $OUT/peace.
 as_in_peace() {
     local rank
     for rank in 0 1 2; do

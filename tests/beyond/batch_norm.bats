@@ -11,7 +11,7 @@ teardown() {
     rm -rf "$scratch"
 }
 
-# train [sync_] RANKS FOLDER OPTIONS...: what it says goes to $scratch/FOLDER/said.
+# train [sync_] RANKS FOLDER OPTIONS...: its output goes to $scratch/FOLDER/said.
 train() {
     mkdir -p "$scratch/$3"
     local program=beyond/batch_norm/train_$1batch_norm ranks=$2 folder=$3

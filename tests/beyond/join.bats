@@ -11,7 +11,7 @@ teardown() {
     rm -rf "$scratch"
 }
 
-# train PROGRAM RANKS FOLDER OPTIONS...: what it says goes to $scratch/FOLDER/said.
+# train PROGRAM RANKS FOLDER OPTIONS...: its output goes to $scratch/FOLDER/said.
 train() {
     local program=$1 ranks=$2 folder=$3
     mkdir -p "$scratch/$folder"

@@ -1,4 +1,4 @@
-# What tests of the asides share.
+# Shared by the tests of the asides.
 
 # The weights of two files differ by no more than this, relative to the largest.
 near() {

@@ -1,4 +1,4 @@
-/* The hooks of beyond/comm_hooks: what they return, what they keep, and what they leave alone. */
+/* The hooks of beyond/comm_hooks: their results, their state, and what they do not change. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,7 @@ static void test_bf16_is_the_mean_within_its_precision(void **state)
         ranks_run_well(world_size, bf16_body, NULL);
 }
 
-/* A gradient of rank 1 is returned as it is; r is the context. */
+/* A gradient of rank 1 is returned unchanged; r is the context. */
 static void exact_body(Rank *rank)
 {
     Layer layer;
@@ -118,8 +118,8 @@ static void test_a_matrix_of_rank_1_travels_without_loss(void **state)
     ranks_run_well(2, exact_body, &rank);
 }
 
-/* Error feedback: what all steps have returned, and the mean of what the ranks still hold back, is
- * the sum of all gradients. */
+/* Error feedback: the sum of all steps' results and the mean of the ranks' residuals is the sum
+ * of all gradients. */
 static void feedback_body(Rank *rank)
 {
     Layer layer;
@@ -161,7 +161,7 @@ static void test_what_a_step_leaves_out_is_kept(void **state)
         ranks_run_well(world_size, feedback_body, NULL);
 }
 
-/* A layer without gradient, as on ranks that have joined, makes no nan. */
+/* A layer without gradient, as on ranks that have joined, gives no NaN. */
 static void zero_body(Rank *rank)
 {
     Layer layer = { 0 };

@@ -1,4 +1,4 @@
-/* Passes that do not use every parameter: what is averaged, and what is left alone. */
+/* Passes that do not use every parameter: which gradients are averaged, and which are not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "tests/common/comm/ddp_training.h"
 
-/* A part of the backward pass: adds the gradient of parameter i. */
+/* Adds the gradient of parameter i, as a part of the backward pass. */
 static void use(Unused *unused, Training *t, int i)
 {
     const Tensor *p = &t->p.parameter[i];
@@ -19,7 +19,7 @@ static void use(Unused *unused, Training *t, int i)
     unused_mark_ready(unused, i);
 }
 
-/* Parameter 2 is used by the last rank only, 4 in a pass without sync only, 6 by nobody. */
+/* Parameter 2 is used by the last rank only, 4 in a pass without sync only, 6 by no rank. */
 static void unused_body(Rank *rank)
 {
     const double caps[] = { 1e-9, 1e-3, 25 };
@@ -29,7 +29,7 @@ static void unused_body(Rank *rank)
         Unused unused;
         unused_init(&unused, &t.reducer);
         const bool last = rank->rank == rank->world_size - 1;
-        for (int i = 0; i < NUM_PARAMETERS; i++) // once all of them
+        for (int i = 0; i < NUM_PARAMETERS; i++) // uses all of them once
             use(&unused, &t, i);
         unused_finalize(&unused);
         for (int round = 0; round < 2; round++) {

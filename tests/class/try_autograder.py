@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True
 from handed import TOP, hand_in, ours
 from many_runs import Limited
 
-# What Docker leaves to root in a container, unless it is told otherwise.
+# Root's capabilities in a Docker container by default.
 DOCKER = "chown,dac_override,fsetid,fowner,mknod,net_raw,setgid,setuid,setfcap,setpcap,net_bind_service,sys_chroot,kill,audit_write"
 # Gradescope's specification (gradescope-autograders.readthedocs.io/en/latest/specs): the fields, with their types or words.
 NUMBER, FORMATS, SEEN = (int, float), ("text", "html", "simple_format", "md", "ansi"), ("hidden", "after_due_date", "after_published", "visible")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The rungs of docs/all_reduce_ladder.md on two GPUs of the stand-in: each gives the sum on both, whoever is ahead, and
+# The rungs of docs/all_reduce_ladder.md on two GPUs of the stand-in: each gives the sum on both, in any timing, and
 # a rung with a fault is found.
 
 setup() {
@@ -10,7 +10,7 @@ setup() {
     make -s build/bench/all_reduce_ladder
 }
 
-# broken RUNG SED: the table, or what the program says before it ends, when the rung was changed so.
+# broken RUNG SED: the table, or the program's error, after this change to the rung.
 broken() {
     local rung=$rungs/$1.cu program=$BATS_TEST_TMPDIR/broken
     sed "$2" "$rung" >"$program.cu"

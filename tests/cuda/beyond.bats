@@ -48,7 +48,7 @@ as_on_cpus() {
     done
 }
 
-# The largest of four neighbours may be another one, where two are nearly equal: hence the tolerance.
+# The largest of four neighbours may be another one, where two are nearly equal, so there is a tolerance.
 @test "join: a rank whose rows have run out sends gradients of zero from its GPU" {
     as_on_cpus 5e-3 cnn_digits.safetensors beyond/uneven/train_join 2 --num-samples 48 --batch-size 8 --epochs 1
     as_on_cpus 1e-5 linear_random.safetensors beyond/uneven/train_join 3 --num-samples 96 --batch-size 8 --epochs 2 --model linear

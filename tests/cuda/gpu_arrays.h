@@ -1,13 +1,13 @@
-/* gpu_arrays.h - for tests: the arrays of collective cases in the memory of a GPU. */
+/* gpu_arrays.h - for tests: the arrays of collective cases in GPU memory. */
 #ifndef TESTS_CUDA_GPU_ARRAYS_H
 #define TESTS_CUDA_GPU_ARRAYS_H
 
 #include "common/base/cuda.h"
 #include "tests/common/comm/collective_case.h"
 
-static cudaStream_t compute; // of this rank
+static cudaStream_t compute; // this rank's compute stream
 
-/* Device memory with these numbers in it, in the order of the compute stream, and back. */
+/* Copies these numbers to new device memory and back, ordered on the compute stream. */
 static inline void *gpu_array_new(const void *initial, size_t bytes)
 {
     void *array;
@@ -27,7 +27,7 @@ static inline void gpu_array_free(void *array)
     CUDA_CHECK(cudaFree(array));
 }
 
-/* From now on this rank computes on GPU number `index`, and the arrays of cases lie there. */
+/* Makes this rank compute on GPU number `index`, and places the arrays of cases there. */
 static inline MemoryLocation gpu_use(int index)
 {
     static const CaseMemory memory = { gpu_array_new, gpu_array_read, gpu_array_free };

@@ -6,7 +6,7 @@
 #include "tests/cuda_stand_in/counts.h"
 #include "tests/helpers/ranks.h"
 
-/* Forms a group on GPU number `index`; from then on the arrays of cases lie there. */
+/* Forms a group on GPU number `index`, and places the arrays of cases there. */
 static inline void gpu_rank_join(Rank *rank, ProcessGroup *pg, const char *backend, int index)
 {
     rank->args.backend = backend;
@@ -14,9 +14,9 @@ static inline void gpu_rank_join(Rank *rank, ProcessGroup *pg, const char *backe
     process_group_init_store(pg, &rank->args, &rank->store, rank->rank, rank->world_size, place);
 }
 
-/* Leaves the group. No thread of it may have called CUDA on another GPU than its rank's: that makes
- * a context there, of half a gigabyte for each rank. Nor may a call have cost a thread of NCCL's,
- * or a communicator be left, with its threads and buffers. */
+/* Leaves the group. No thread of it may have called CUDA on a GPU other than its rank's, because
+ * that creates a context there, of half a gigabyte for each rank. Nor may a call have left a thread
+ * of NCCL's or a communicator, with its threads and buffers. */
 static inline void gpu_rank_leave(ProcessGroup *pg)
 {
     const int index = pg->place.index;

@@ -9,7 +9,7 @@ setup() {
     make -s build/bench/gpu_ladder
 }
 
-# broken RUNG SED: its line of the table, or what the program says before it ends, when the rung was changed so.
+# broken RUNG SED: its line of the table, or the program's error, after this change to the rung.
 broken() {
     local rung=$rungs/$1.cu program=$BATS_TEST_TMPDIR/broken
     sed "$2" "$rung" >"$program.cu"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The kernels of a step are as many as bench/gpu_model.py says: the stand-in counts those that its GPU has done.
+# A step has the number of kernels that bench/gpu_model.py predicts; the stand-in counts those that its GPU has run.
 
 # launched STEPS BATCH OPTIONS...: how many kernels a run of 01 has in all, in an L2 cache of 16 MiB.
 launched() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # What the targets of a GPU do on a machine without one: NVIDIA's own toolkit, where it is, links all of their programs,
-# and each says that there is no GPU. .ci/run never leaves this file out.
+# and each reports that there is no GPU. .ci/run never leaves this file out.
 
 setup() {
     home=${CUDA_HOME:-$(tools/cuda_home.sh)} # as the Makefile finds it

@@ -1,5 +1,5 @@
-/* stand_in_case.h - what the tests of the stand-in of CUDA share: pieces of programs that must be
- * right, or be found wrong. Each runs in a child, since a process that used CUDA must not fork. */
+/* stand_in_case.h - shared by the tests of CUDA's stand-in: parts of programs that must be right or
+ * be found wrong. Each runs in a child, because a process that used CUDA must not fork. */
 #ifndef TESTS_CUDA_STAND_IN_CASE_H
 #define TESTS_CUDA_STAND_IN_CASE_H
 
@@ -30,7 +30,7 @@ static inline float *pinned_floats(size_t numel, float value)
     return memory;
 }
 
-/* Device memory with values[i] = i * i % 31. */
+/* Returns device memory with values[i] = i * i % 31. */
 static inline float *numbers_on_device(size_t numel)
 {
     float *host = mem_calloc(numel, sizeof *host), *memory = device_floats(numel);
@@ -61,7 +61,7 @@ static inline cudaEvent_t recorded(cudaStream_t stream)
     return event;
 }
 
-/* Under how many seeds of SEEDS does the body end well? The others must fail a CHECK. */
+/* Returns under how many of SEEDS seeds the body succeeds. The others must fail a CHECK. */
 static inline int good_seeds(Body *body)
 {
     int good = 0;

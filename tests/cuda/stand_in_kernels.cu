@@ -1,4 +1,4 @@
-/* The kernels are compiled as the project's are: by nvcc for a GPU, or by the stand-in's. */
+/* The kernels are compiled like the project's, by nvcc for a GPU or for the stand-in. */
 #include "common/nn/cuda/cuda_launch.h"
 #include "tests/cuda/stand_in_kernels.h"
 
@@ -168,7 +168,7 @@ static inline __device__ void mma_8(bool bf16, float *c, const unsigned *a, cons
                      : "r"(a[0]), "r"(a[1]), "r"(b[0]));
 }
 
-/* The sums come from other registers than they go to. */
+/* Reads the sums from other registers than it writes them to. */
 static inline __device__ void mma_16(bool bf16, float *c, const unsigned *a, const unsigned *b)
 {
     float d[4];
@@ -188,11 +188,11 @@ static inline __device__ void mma_16(bool bf16, float *c, const unsigned *a, con
         c[i] = d[i];
 }
 
-/* A warp multiplies the matrices that are its own. */
+/* Multiplies each warp's own matrices. */
 static __global__ void mma(int depth, bool bf16, const unsigned *a, const unsigned *b, float *c)
 {
     const int warp = threadIdx.x / 32, line = threadIdx.x % 32 / 4, two = threadIdx.x % 4;
-    const int words = depth / 2; // of a row
+    const int words = depth / 2; // words per row
     a += warp * 16 * words;
     b += warp * 8 * words;
     c += warp * 16 * 8;
@@ -218,7 +218,7 @@ void launch_mma(int threads, int depth, bool bf16, const unsigned *a, const unsi
     LAUNCH(mma, 1, threads, stream, depth, bf16, a, b, c);
 }
 
-/* Each warp as often as its number says, then all meet. */
+/* Each warp multiplies as often as its number, before a barrier of all. */
 static __global__ void mma_in_turn(float *sums)
 {
     __shared__ float total[4];

@@ -1,11 +1,11 @@
-/* How batches get to a GPU whose memory others fill and free meanwhile, and in which other models
- * are made. */
+/* How batches reach a GPU whose memory other processes fill and free meanwhile, or on which other
+ * models are made. */
 #include "tests/cuda/stand_in_case.h"
 #include "tests/cuda/training.h"
 
-enum { STEPS = 10, FREED_AT = 6 }; // in a replay, where there is a graph
+enum { STEPS = 10, FREED_AT = 6 }; // FREED_AT is in a replay if there is a graph
 
-/* The losses of some steps. Until step FREED_AT there is no room for the data set. */
+/* Records the losses of some steps. Until step FREED_AT there is no room for the data set. */
 static void train(float losses[STEPS], bool graph, bool is_full)
 {
     Training training;
@@ -27,7 +27,7 @@ static void train(float losses[STEPS], bool graph, bool is_full)
 static void full_body(const void *context)
 {
     (void)context;
-    setenv("CUDA_STAND_IN_MIB", "104", 1); // cuBLAS has 32 in each run
+    setenv("CUDA_STAND_IN_MIB", "104", 1); // cuBLAS uses 32 of them in each run
     float roomy[STEPS], full[STEPS];
     train(roomy, true, false);
     for (int graph = 0; graph < 2; graph++) {
@@ -44,7 +44,7 @@ static void test_a_set_stays_where_it_is(void **state)
     assert_right(full_body);
 }
 
-/* From a certain step on there are two forward passes in each. */
+/* From step `first` on each step has two forward passes. */
 static void twice_body(const void *first)
 {
     Training training;
@@ -71,7 +71,7 @@ typedef struct {
     int second_batch;
 } Pair;
 
-/* The losses of some steps, in the middle of which a second model is made on the device. */
+/* Records the losses of some steps, amid which a second model is made on the device. */
 static void train_beside(const Pair *pair, bool graph, float losses[2 * STEPS])
 {
     Training training;
@@ -106,7 +106,7 @@ static void beside_body(const void *context)
               (double)recorded[step], (double)called[step]);
 }
 
-/* A larger batch moves what a step's message is copied to, a larger model the kernels' scratch. */
+/* A larger batch moves the destination of a step's message, a larger model the kernels' scratch. */
 static void test_a_second_model(void **state)
 {
     (void)state;

@@ -1,5 +1,4 @@
-/* The GPU's times: on the host's clock, though its own is another; and what it costs to have them.
- */
+/* The GPU's times, converted to the host's clock, and the cost of measuring them. */
 #include "tests/cuda/stand_in_case.h"
 
 #include <time.h>
@@ -10,7 +9,7 @@
 #include "tests/cuda/training.h"
 #include "tests/cuda_stand_in/counts.h"
 
-enum { MARKS = 3000, STEPS = 5 }; // MARKS: the ring of marks thrice
+enum { MARKS = 3000, STEPS = 5 }; // MARKS is three times the ring of marks
 
 #define TOLERANCE \
     1e-3 // seconds. The stand-in's clock gains five times as much in the test's second
@@ -20,7 +19,7 @@ static void nap(double seconds)
     nanosleep(&(struct timespec){ .tv_nsec = (long)(1e9 * seconds) }, NULL);
 }
 
-/* A mark is passed between the call and the end of a wait for it, whatever the stream. */
+/* A mark's time is between the call and the end of a wait for it, on any stream. */
 static void marks_body(const void *context)
 {
     (void)context;
@@ -49,7 +48,7 @@ static void marks_body(const void *context)
     free(time);
 }
 
-/* If the process waits for a core at each reading, the clocks are compared badly: it runs again. */
+/* Repeats a run in which waits for a core at each reading spoil the comparison of the clocks. */
 static void assert_right_in_time(Body *body)
 {
     int status = -1;
@@ -65,7 +64,7 @@ static void test_times_are_the_hosts(void **state)
     assert_right_in_time(marks_body);
 }
 
-/* A host far ahead of its GPU waits; nothing is lost, and nothing is made on the way. */
+/* A host far ahead of its GPU waits; no mark is lost, and no event is created meanwhile. */
 static void ahead_body(const void *context)
 {
     (void)context;
@@ -137,7 +136,7 @@ static void test_a_step_costs_events_only_and_only_if_asked(void **state)
     assert_int_equal(child_run(steps_body, NULL), 0);
 }
 
-/* The GPU does nothing before the host has queued it; and it does one after the other. */
+/* The GPU starts no work before the host has queued it, and runs it in order. */
 static void spans_body(const void *context)
 {
     (void)context;
@@ -166,7 +165,7 @@ static void spans_body(const void *context)
         if (gpu->kind == SPAN_FORWARD || gpu->kind == SPAN_BACKWARD)
             work += gpu->end - gpu->begin;
     }
-    // The stand-in's work takes as long as the CPU takes for it: most of this time.
+    // The stand-in's work runs on the CPU and takes most of this time.
     const double wall = timeline.end - timeline.begin;
     CHECK(work > 0.3 * wall && busy <= wall + TOLERANCE, "%.3f s of work, %.3f s busy in %.3f s",
           work, busy, wall);

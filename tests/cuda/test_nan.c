@@ -1,5 +1,5 @@
-/* Relu and pooling on a GPU pass a nan on in both directions, as PyTorch's do: relu's gradient is 0
- * where the output is at most 0, which a nan is not, and the last nan of a window is its largest.
+/* Relu and pooling on a GPU propagate NaN in both directions, as in PyTorch: relu's gradient is 0
+ * where the output is at most 0, which NaN is not, and the last NaN of a window is its largest.
  * The forward pass is compared with the plain device's. */
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@ static float *on_device(Device *device, const float *host, size_t numel)
     return array;
 }
 
-/* What a forward pass gave, in host memory. */
+/* A forward pass's results, in host memory. */
 typedef struct {
     float y[MOST];
     uint8_t argmax[MOST];
@@ -61,7 +61,7 @@ static void check_forward(ConvShape shape, bool pooled)
         x[i] = rng_uniform_between(&rng, -1, 1);
         weight[i] = rng_uniform_between(&rng, -1, 1);
     }
-    for (int i = 0; i < MOST; i += 7) // in windows of pooling up to two
+    for (int i = 0; i < MOST; i += 7) // up to two in a pooling window
         x[i] = NAN;
     forward(&gpu, shape, x, weight, pooled, &ours);
     forward(&plain, shape, x, weight, pooled, &theirs);
@@ -83,7 +83,7 @@ static void test_forward(void **state)
     check_forward((ConvShape){ 2, 9, 8, 1 }, true);
 }
 
-/* A unit of each kind, and what becomes of a gradient of 2 there with a scale of 3. */
+/* A unit of each kind, and the result for a gradient of 2 with a scale of 3. */
 static const float outputs[] = { NAN, 1, 0, -1, NAN, 5 };
 static const float expected[] = { 6, 6, 0, 0, 6, 6 };
 enum { UNITS = sizeof outputs / sizeof outputs[0], GRADIENT = 2, SCALE = 3 };
@@ -100,7 +100,7 @@ static void test_relu_grad(void **state)
     assert_memory_equal(gradients, expected, sizeof expected);
 }
 
-/* The bias's gradient is the sum of those of all units. */
+/* Checks that the bias's gradient is the sum of all units' gradients. */
 static void check_bias_gradient(ConvShape shape)
 {
     const float zeros[MOST] = { 0 };

@@ -1,4 +1,4 @@
-/* The nccl backend does what every backend does, between GPUs; in graphs, and beside threads. */
+/* The nccl backend passes every backend's cases, between GPUs; in graphs, and beside threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -47,7 +47,7 @@ static void test_compared_calls(void **state)
     ranks_run_well(2, checked_body, NULL);
 }
 
-/* Two buckets in a graph, as the reducer sends them, and what comes before and after them. */
+/* Sends two buckets in a graph, as the reducer does, with the work before and after them. */
 static void step(ProcessGroup *pg, float *numbers)
 {
     CUDA_CHECK(cudaMemcpyAsync(numbers, numbers + 2 * NUMEL, NUMEL * sizeof(float),
@@ -91,7 +91,7 @@ static void graph_body(Rank *rank)
     for (int i = 0; i < 3 * NUMEL; i++)
         initial[i] = 2 * (float)rank->rank + 1; // 1 and 3
     float *numbers = gpu_array_new(initial, sizeof initial);
-    step(&pg, numbers); // calls that NCCL has not had before cannot be captured
+    step(&pg, numbers); // because NCCL's first calls cannot be captured
     expect(numbers, 2, 4);
     step(&pg, numbers);
     expect(numbers, 4, 8);
@@ -104,7 +104,7 @@ static void graph_body(Rank *rank)
     CUDA_CHECK(cudaGraphDestroy(graph));
     CUDA_CHECK(cudaGraphLaunch(recorded, compute));
     expect(numbers, 8, 16);
-    for (int i = 0; i < 3; i++) { // the calls are made, and queue nothing
+    for (int i = 0; i < 3; i++) { // these calls queue nothing
         replaying = true;
         const float untouched[2] = { 0 };
         float *elsewhere = gpu_array_new(untouched, sizeof untouched);
@@ -166,8 +166,8 @@ static void *write_numbers(void *data)
     return NULL;
 }
 
-/* On rank 0 a thread that leaves signals to others, as the watchdog does, has work done on the
- * device while the main thread waits there for rank 1, which waits for that work. */
+/* On rank 0 a thread that leaves signals to others, like the watchdog, runs work on the device
+ * while the main thread waits there for rank 1, which waits for that work. */
 static void neighbour_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -177,7 +177,7 @@ static void neighbour_body(Rank *rank)
     Neighbour neighbour = { .device = rank->rank, .store = &rank->store };
     neighbour.numbers = gpu_array_new(got, sizeof got);
     barrier(&pg); // the first call, which connects the ranks, waits for both on the host
-    CUDA_CHECK(cudaStreamSynchronize(compute)); // what is done from here on opens arrays anew
+    CUDA_CHECK(cudaStreamSynchronize(compute)); // later work opens arrays again
     if (rank->rank == 0)
         CHECK(thread_start(&thread, write_numbers, &neighbour) == 0, "no thread");
     else

@@ -1,4 +1,4 @@
-/* Ranks of the nccl backend that die, stop, stay away or differ: who is named, and by whom. */
+/* Ranks of the nccl backend that die, stop, stay away or differ: which rank is named by which. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "common/base/cuda.h"
 #include "tests/cuda/gpu_ranks.h"
 
-#define TIMEOUT 12 // at first; a quarter of it is how long a rank may be silent
+#define TIMEOUT 12 // seconds at first; a rank may be silent for a quarter of it
 #define NUMEL 1000
 #define OURS "all_reduce #1 of 1000 float32 (sum)"
 
@@ -22,7 +22,7 @@ typedef void Misdeed(ProcessGroup *pg, float *numbers);
 static void sum(ProcessGroup *pg, float *numbers)
 {
     all_reduce(pg, numbers, NUMEL, FLOAT32, REDUCE_SUM);
-    CUDA_CHECK(cudaStreamSynchronize(pg->place.stream)); // as who reads the loss
+    CUDA_CHECK(cudaStreamSynchronize(pg->place.stream)); // as when reading the loss
 }
 
 static void die_there(ProcessGroup *pg, float *numbers)
@@ -66,7 +66,7 @@ static void body(Rank *rank)
     process_group_destroy(&pg);
 }
 
-/* How all but rank 1 must end, and rank 1 too if it is there to be told. Returns the timeout. */
+/* Asserts the end of all ranks but 1, and of rank 1 if tells_rank_1. Returns the timeout. */
 static double expect_end(Misdeed *misdeed, bool tells_rank_1, const char *text,
                          RankEnd end[MAX_RANKS])
 {
@@ -75,7 +75,7 @@ static double expect_end(Misdeed *misdeed, bool tells_rank_1, const char *text,
         if (rank == 1 && !tells_rank_1)
             continue;
         expect_error(end, rank, text);
-        assert_null(strstr(end[rank].errors, "goes on")); // with what a broken sum has left
+        assert_null(strstr(end[rank].errors, "goes on")); // with the result of a broken sum
         assert_true(end[rank].seconds < timeout + AT_ONCE);
     }
     return timeout;
@@ -98,11 +98,11 @@ static void test_rank_that_stays_away(void **state)
     snprintf(text, sizeof text, " after %g s: it does not make this call", timeout);
     for (int rank = 0; rank < 3; rank++)
         expect_error(end, rank, text);
-    // Whoever's time is over first names the other.
+    // The rank that times out first names the other.
     expect_end(wait_for_a_message, true, "recv #1 of 10 float32 from rank 0", end);
 }
 
-/* The store in rank 0's process, as without a launcher that serves one. */
+/* The store is in rank 0's process, as without a launcher that serves one. */
 static void own_store_body(Rank *rank)
 {
     int port = 0;
@@ -129,15 +129,15 @@ static void test_the_rank_that_serves_the_store(void **state)
     Misdeed *misdeed = die_there;
     ranks_run(2, own_store_body, &misdeed, end);
     // "rank 0 is gone: the store that it serves has closed its connection"; or "has the process
-    // that serves it ended?" where a question to the store was under way.
+    // that serves it ended?" if a request to the store was pending.
     expect_error_at_once(end, 1, "serves");
-    assert_null(strstr(end[1].errors, " any more")); // as of one that is silent
+    assert_null(strstr(end[1].errors, " any more")); // which is the text for a silent rank
     misdeed = stop_there;
     ranks_run_into_timeout(2, TIMEOUT, own_store_body, &misdeed, " answer", end);
-    // Or "no answer within ...", where a question was under way here.
+    // Or "no answer within ...", if a request was pending here.
     if (strstr(end[1].errors, "no answer within") == NULL)
         expect_error(end, 1, "rank 0 is gone: the store that it serves does not answer any more");
-    misdeed = stay_away; // it is told, and does not end before the other knows
+    misdeed = stay_away; // it is informed, and does not end before the other knows
     char text[128];
     const double timeout =
         ranks_run_into_timeout(2, TIMEOUT, own_store_body, &misdeed, " missing in ", end);
@@ -183,7 +183,7 @@ static void test_calls_that_differ(void **state)
                              "rank 0, rank 1 calls broadcast #0 of 1 float32 from rank 1");
 }
 
-/* Rank 0 is late, and says all the time that it is alive. */
+/* Rank 0 is late, and reports all the time that it is alive. */
 static void late_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -227,7 +227,7 @@ static void test_ranks_that_share_a_gpu(void **state)
                               "GPU-") == NULL ||
         strstr(end[0].errors, "or use --backend tcp, which may share one") == NULL)
         fail_msg("%s", end[0].errors);
-    ranks_run_well(2, sharing_body, "apart"); // as far as NCCL is told
+    ranks_run_well(2, sharing_body, "apart"); // according to NCCL's settings
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Ranks of the nccl backend whose watchdog asks CUDA and gets no answer, or gets it late. */
+/* Ranks of the nccl backend whose watchdog queries CUDA and gets no answer, or a late one. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,16 +13,16 @@
 #include "common/base/cuda.h"
 #include "tests/cuda/gpu_ranks.h"
 
-#define TIMEOUT 12 // at first; a quarter of it is how long a rank may be silent
+#define TIMEOUT 12 // seconds at first; a rank may be silent for a quarter of it
 #define NUMEL 1000
 #define SLOTS 256 // NCCL_MAX_CALLS
 
-/* From now on cudaEventQuery takes so long at its first call, or for ever: on rank 1. */
+/* Makes rank 1's next cudaEventQuery take `seconds`, or forever, and joins the group. */
 static void join_slowly(Rank *rank, ProcessGroup *pg, const char *seconds)
 {
     if (rank->rank == 1)
         setenv("CUDA_STAND_IN_QUERY_SECONDS", seconds, 1);
-    alarm(4 * (unsigned)rank->args.timeout); // a watchdog that hangs itself ends nothing
+    alarm(4 * (unsigned)rank->args.timeout); // because a hanging watchdog ends nothing
     gpu_rank_join(rank, pg, "nccl", rank->rank);
 }
 
@@ -62,7 +62,7 @@ static void test_a_gpu_that_does_not_answer(void **state)
     }
 }
 
-/* The same, and rank 2 dies: rank 1 is told by the others. */
+/* As in stuck_body, but rank 2 dies, and the others inform rank 1. */
 static void told_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -81,13 +81,13 @@ static void test_a_verdict_is_read_meanwhile(void **state)
                            end);
 }
 
-/* Rank 1 leaves the group while CUDA does not answer, and waits for the thread that asks it. */
+/* Rank 1 leaves the group while CUDA does not answer, and waits for the thread that queries it. */
 static void leaving_body(Rank *rank)
 {
     ProcessGroup pg;
     join_slowly(rank, &pg, "-1");
     sum(&pg);
-    sleep(rank->rank == 1 ? 2 : 1000); // until it is asked
+    sleep(rank->rank == 1 ? 2 : 1000); // until it is queried
     process_group_destroy(&pg);
 }
 
@@ -99,12 +99,12 @@ static void test_a_group_that_cannot_be_left(void **state)
                            end);
 }
 
-/* Some library is loaded meanwhile, longer than a rank may be silent: that is no death. */
+/* CUDA loads a library for longer than a rank may be silent, which must not count as death. */
 static void slow_body(Rank *rank)
 {
     ProcessGroup pg;
     rank->args.timeout = 2 * TIMEOUT;
-    join_slowly(rank, &pg, "14"); // the others look after 5 s, and give up 6 s later
+    join_slowly(rank, &pg, "14"); // the others check after 5 s, and give up 6 s later
     const double end = seconds_now() + 16;
     do {
         sum(&pg);
@@ -119,7 +119,7 @@ static void test_a_slow_answer_is_no_death(void **state)
     ranks_run_well(3, slow_body, NULL);
 }
 
-/* While the event of one call is asked about, the call that has its place next is captured. */
+/* While the event of one call is queried, the next call in its slot is captured. */
 static void reused_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -127,7 +127,7 @@ static void reused_body(Rank *rank)
     bool replaying = false;
     pg.place.replaying = &replaying;
     float *numbers = sum(&pg);
-    usleep(1500000); // until it is asked
+    usleep(1500000); // until it is queried
     for (int i = 1; i < SLOTS; i++)
         all_reduce(&pg, numbers, NUMEL, FLOAT32, REDUCE_SUM);
     cudaGraph_t graph;

@@ -1,4 +1,4 @@
-/* GPU memory by way of the host: what tcp does on a GPU, which several ranks may share. */
+/* GPU memory staged through the host: tcp on a GPU, which several ranks may share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "tests/cuda/gpu_ranks.h"
 #include "tests/extras/hierarchical/split_cases.h"
 
-#define NUM_BUCKETS 100 // more than staging has places for
+#define NUM_BUCKETS 100 // more than staging has slots
 #define NUMEL 5000
 
 static void cases_body(Rank *rank)
@@ -47,7 +47,7 @@ static void test_parts_of_any_shape(void **state)
     ranks_run_well(4, split_body, NULL);
 }
 
-/* Buckets are on their way while the GPU fills the next; each begins as another number. */
+/* Buckets are in flight while the GPU fills the next; each begins with a different number. */
 static void overlap_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -79,7 +79,7 @@ static void test_buckets_on_their_way(void **state)
     ranks_run_well(2, overlap_body, NULL);
 }
 
-/* Of an odd length, so that there is a rest, which is reduced and sent before the shares. */
+/* The odd length leaves a remainder, which is reduced and sent before the shares. */
 static void hierarchical_body(Rank *rank)
 {
     enum { LENGTH = 4 * NUMEL + 1 };

@@ -1,6 +1,6 @@
 /*
- * The stand-in of CUDA itself: right programs give right numbers in whatever order it does their
- * work, and those that forget to wait are found under some of them.
+ * The stand-in of CUDA itself: right programs give right numbers in any order of their work, and
+ * programs that forget to wait fail in some order.
  */
 #include "tests/cuda/stand_in_case.h"
 
@@ -102,7 +102,7 @@ static void test_kernels(void **state)
     assert_found(rounds_without_barrier);
 }
 
-/* Small whole numbers, which fp16 and bf16 keep exactly, two in a word. */
+/* Copies small integers, exact in fp16 and bf16, two per word. */
 static unsigned *pairs_on_device(const int *numbers, int count, bool bf16)
 {
     unsigned host[512], *memory;
@@ -166,7 +166,7 @@ static void test_tensor_cores(void **state)
     assert_right(mma_in_turn);
 }
 
-/* y is filled on one stream and read on another. */
+/* Fills y on one stream and reads it on another. */
 static void check_two_streams(bool waits)
 {
     const cudaStream_t first = new_stream(), second = new_stream();
@@ -228,7 +228,7 @@ static void pinned_read_early(const void *context)
     check_pinned(true, false);
 }
 
-/* Memory that is not pinned may be used again at once. */
+/* Memory that is not pinned may be reused at once. */
 static void pageable(const void *context)
 {
     (void)context;
@@ -278,7 +278,7 @@ static void test_streams(void **state)
     assert_found(nonblocking_stream);
 }
 
-/* Forks to a second stream and joins; the argument 2 is recorded, what it points to is not. */
+/* Forks to a second stream and joins; argument values are recorded, but not their targets. */
 static void graph(const void *context)
 {
     (void)context;
@@ -320,7 +320,7 @@ static void unjoined_graph(const void *context)
     CUDA_CHECK(cudaStreamWaitEvent(second, recorded(first), 0));
     CUDA_CHECK(cudaMemsetAsync(y, 0, N * sizeof *y, second));
     CHECK(cudaStreamEndCapture(first, &recording) == cudaErrorStreamCaptureUnjoined, "unjoined");
-    CUDA_CHECK(cudaStreamSynchronize(first)); // as if nothing had been
+    CUDA_CHECK(cudaStreamSynchronize(first)); // as if there had been no error
 }
 
 /* "When an invalid operation is attempted during stream capture, any associated capture graphs are

@@ -1,5 +1,5 @@
 /* The stand-in's cuBLAS against products in double: transposed or not, sub-matrices, batches, and
- * with the precision that was asked for, neither better nor worse. */
+ * with exactly the requested precision, neither better nor worse. */
 #include "tests/cuda/stand_in_case.h"
 
 #include <cublas_v2.h>
@@ -36,7 +36,7 @@ static float *random_on_device(float *host, uint64_t seed)
     return memory;
 }
 
-/* The largest error of what cuBLAS gave, and that nothing but C was written. */
+/* Returns cuBLAS's largest error, and checks that it wrote only C. */
 static double largest_error(bool at, bool bt, int batch, float alpha, float beta)
 {
     double largest = 0;

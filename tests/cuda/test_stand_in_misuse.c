@@ -1,4 +1,4 @@
-/* What the stand-in of CUDA refuses: memory that is not one's own, barriers that not all threads
+/* Errors that the stand-in of CUDA detects: accesses out of bounds, barriers that not all threads
  * reach, GPUs after a fork. */
 #include "tests/cuda/stand_in_case.h"
 
@@ -18,7 +18,7 @@ static void freed_memory(const void *context)
     (void)context;
     float *x = numbers_on_device(N), *y = device_floats(N);
     CUDA_CHECK(cudaFree(x));
-    launch_read_at(y, x - y, y, new_stream()); // an address that lies where x was
+    launch_read_at(y, x - y, y, new_stream()); // an address where x was
     CUDA_CHECK(cudaDeviceSynchronize());
 }
 
@@ -33,7 +33,7 @@ static void read_behind(const void *context)
 static void write_behind(const void *context)
 {
     (void)context;
-    launch_write_at(device_floats(3), 3, new_stream()); // which the array's last page has room for
+    launch_write_at(device_floats(3), 3, new_stream()); // still inside the array's last page
     CUDA_CHECK(cudaDeviceSynchronize());
 }
 
@@ -98,7 +98,7 @@ static void odd_vector(const void *context)
 {
     (void)context;
     float *x = numbers_on_device(16);
-    launch_read_four_at(x, 4, x, new_stream()); // well
+    launch_read_four_at(x, 4, x, new_stream()); // aligned
     launch_read_four_at(x, 6, x, new_stream());
     cudaDeviceSynchronize();
 }
@@ -107,7 +107,7 @@ static void index_overflow(const void *context)
 {
     (void)context;
     float *x = numbers_on_device(16);
-    launch_read_product(x, 1 << 16, 1 << 16, x, new_stream()); // 0, where an int wraps around
+    launch_read_product(x, 1 << 16, 1 << 16, x, new_stream()); // 0 because an int wraps around
     cudaDeviceSynchronize();
 }
 

@@ -1,4 +1,4 @@
-/* training.h - for tests: a training on a GPU, whose steps the test takes. */
+/* training.h - for tests: a training on a GPU, whose steps the test runs. */
 #ifndef TESTS_CUDA_TRAINING_H
 #define TESTS_CUDA_TRAINING_H
 

@@ -42,7 +42,7 @@ lanes() {
     [ "$(events "$reduced" '| map(.args.bytes) | add')" -eq $((5 * 4 * 1199882)) ]
     [ "$(events "$reduced" '| length')" -eq 10 ]
     [ "$(events '.ph == "X" and (.dur < -1 or .ts < -1e6)' '| length')" -eq 0 ]
-    # Nobody has the sum of a bucket before both GPUs have sent their part.
+    # No GPU has the sum of a bucket before both have sent their part.
     jq -e '[.traceEvents[] | select(.tid == 2 and .name == "all_reduce")] | group_by(.pid)
         | [.[0], .[1]] | transpose
         | all((map(.ts) | max) < (map(.ts + .dur) | min) + 1000)' "$trace"

@@ -1,6 +1,6 @@
 /*
- * Copies, fills and host functions as work of a stream. A copy from host memory that is not pinned
- * takes it at once, one to such memory waits until it is done, as CUDA does it.
+ * Copies, fills and host functions as work of a stream. As in CUDA, a copy from host memory that is
+ * not pinned reads it at once, and one to such memory waits until it is done.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 typedef struct {
     void *to;
     const void *from;
-    void *staged; // to be freed; else NULL
+    void *staged; // copy to be freed, or NULL
     size_t bytes;
 } Copy;
 
@@ -108,7 +108,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
     return cudaSuccess;
 }
 
-/* Does not wait, neither do streams that were made non-blocking. */
+/* Neither waits nor makes non-blocking streams wait. */
 cudaError_t cudaMemset(void *memory, int value, size_t bytes)
 {
     LOCKED;

@@ -1,13 +1,13 @@
 /*
  * Copies from memory into shared memory that a thread starts, commits in groups and waits for. Each
- * happens at once or as late as it may, at random: so reading without a wait and a barrier, and
- * copying over numbers that others still read, both give other results.
+ * happens at once or as late as allowed, at random, so that reading without a wait and a barrier,
+ * and copying over numbers that others still read, both give wrong results.
  */
 #include <string.h>
 
 #include "stand_in.h"
 
-enum { MAX_THREADS = 1024, MAX_COPIES = 64 }; // of a thread, at a time
+enum { MAX_THREADS = 1024, MAX_COPIES = 64 }; // MAX_COPIES: a thread's copies at a time
 
 typedef struct {
     void *to;
@@ -19,7 +19,7 @@ typedef struct {
 typedef struct {
     Copy copies[MAX_COPIES];
     int num_copies;
-    int group; // of the copies that are not committed
+    int group; // group of the uncommitted copies
 } Thread;
 
 static Thread threads[MAX_THREADS];

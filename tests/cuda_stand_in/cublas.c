@@ -1,7 +1,6 @@
 /*
- * The matrix products of cuBLAS as loops: column-major, sums in float in the order of k. Operands
- * are rounded as tensor cores get them where that is asked for: to TF32's 10 bits, or by their
- * type.
+ * The matrix products of cuBLAS as loops: column-major, sums in float in the order of k. If
+ * requested, operands are rounded as for tensor cores: to TF32's 10 bits, or by their type.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,8 +18,7 @@ struct cublasContext {
     int device;
 };
 
-/* One operand: element (row, column) of what is multiplied is number row * row_step + column *
- * column_step. */
+/* One operand, whose element (row, column) has index row * row_step + column * column_step. */
 typedef struct {
     const char *data;
     cudaDataType type;
@@ -29,16 +27,16 @@ typedef struct {
 
 typedef struct {
     int m, n, k, batch, ldc;
-    long long stride_a, stride_b, stride_c; // from one of the batch to the next
+    long long stride_a, stride_b, stride_c; // strides between matrices of the batch
     Operand a, b;
     float alpha, beta;
     char *c;
     cudaDataType type_c;
     bool tf32;
-    void *workspace; // touched, so that one that is gone is noticed
+    void *workspace; // written to, so that a freed one is detected
 } Product;
 
-/* Dense copy [columns][rows] in float. */
+/* Returns a dense copy [columns][rows] in float. */
 static float *unpack(const Operand *operand, long offset, int rows, int columns, bool tf32)
 {
     float *dense = malloc(sizeof *dense * rows * columns + 1);
@@ -61,7 +59,7 @@ static void store(const Product *product, long i, float sum)
     set_number(product->c, product->type_c, i, value);
 }
 
-/* 4 columns of C at a time, each as m sums, to which one row of B after the other contributes. */
+/* Computes 4 columns of C at a time, each as m sums, to which B's rows contribute in order. */
 static void multiply(const Product *product, long c_offset, const float *a, const float *b)
 {
     const int m = product->m, n = product->n, k = product->k;
@@ -102,7 +100,7 @@ static void run_product(void *arguments)
     }
 }
 
-/* Numbers that a matrix with leading dimension ld spans, all of the batch together. */
+/* Returns the elements spanned by all matrices of a batch with leading dimension ld. */
 static size_t span(int rows, int columns, int ld, long long stride, int batch, cudaDataType type)
 {
     return (size_t)(stride * (batch - 1) + (long long)ld * (columns - 1) + rows) * type_bytes(type);
@@ -192,12 +190,12 @@ cublasStatus_t cublasCreate(cublasHandle_t *handle)
 cublasStatus_t cublasDestroy(cublasHandle_t handle)
 {
     LOCKED;
-    stand_in_finish_device(handle->device); // as cuBLAS does
+    stand_in_finish_device(handle->device); // like cuBLAS
     free(handle);
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Takes the workspace away, as cuBLAS does. */
+/* Resets the workspace, like cuBLAS. */
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream)
 {
     handle->stream = stream;

@@ -1,9 +1,9 @@
 /*
- * The convolutions of cuDNN as loops, of images and filters with their channels last. As cuDNN
- * does, it lists several algorithms for each product, the fastest first: one that adds up in
- * another order each time, one that wants more memory than anybody has, one that fails, one that
- * rounds to TF32 if that is allowed, and a good one. A workspace that is too small is refused, and
- * what lies in it is overwritten.
+ * The convolutions of cuDNN as loops, for images and filters with channels last. Like cuDNN, it
+ * lists several algorithms for each product, the fastest first: one that adds in another order each
+ * time, one that needs more memory than any GPU has, one that fails, one that rounds to TF32 if
+ * that is allowed, and a good one. A workspace that is too small is refused, and its contents are
+ * overwritten.
  */
 #include <stdlib.h>
 
@@ -35,16 +35,16 @@ struct cudnnActivationStruct {
 typedef enum { FORWARD, BACKWARD_FILTER, BACKWARD_DATA } Product;
 enum { UNSTEADY = 0, GOOD = 1, HUGE_ONE = 2, FAILING = 3 }; // algorithms
 
-/* A product that is queued. Of x, weight and y it writes one, and reads the others. */
+/* A queued product, which writes one of x, weight and y, and reads the others. */
 typedef struct {
     Product product;
     struct cudnnTensorStruct x, weight, y;
     char *array[3]; // x, weight, y
-    const char *bias; // NULL: none, and no relu
-    bool keeps_nan; // in the relu
+    const char *bias; // NULL for neither bias nor relu
+    bool keeps_nan; // true if the relu propagates NaN
     bool tf32;
     float alpha, beta;
-    unsigned first; // with which it begins to add: of the algorithm that is not steady
+    unsigned first; // index of the first summand, for UNSTEADY
     char *workspace;
     size_t workspace_bytes;
 } Convolution;
@@ -71,8 +71,8 @@ static float *unpack(const Convolution *c, struct cudnnTensorStruct shape, const
     return numbers;
 }
 
-/* Calls visit for every line of a window, `w.w * w.c` numbers long, of the images from..to: where
- * it is in x, in each filter, and the place of the filter's first result in y. */
+/* Calls visit for every line of a window, `w.w * w.c` numbers long, of the images from..to: with
+ * its position in x and in each filter, and that of the filter's first result in y. */
 #define FOR_LINES(c, image, begin, end, ...) \
     for (int image_ = (begin); image_ < (end); image_++) { \
         const int image = (image_ + (int)(c)->first) % (c)->x.n; \
@@ -88,7 +88,7 @@ static float *unpack(const Convolution *c, struct cudnnTensorStruct shape, const
                 } \
     }
 
-/* With the filters side by side, so that the innermost loop can be in vectors. */
+/* Keeps the filters side by side, so that the innermost loop can be vectorized. */
 static void forward(const Convolution *c, const float *x, const float *weight, float *y)
 {
     const int line = c->weight.w * c->weight.c, filter = line * c->weight.h, filters = c->y.c;
@@ -124,7 +124,7 @@ static void backward_data(const Convolution *c, float *dx, const float *weight, 
                   dy[at_y + k] * weight[(size_t)k * filter + at_line + j];)
 }
 
-/* The sums, with what was there before, with bias and relu, in the array's type. */
+/* Stores the sums, added to the old values, with bias and relu, in the array's type. */
 static void store(const Convolution *c, int which, struct cudnnTensorStruct shape,
                   const float *sums)
 {
@@ -292,7 +292,7 @@ cudnnStatus_t cudnnConvolutionBackwardData(
                              conv, (int)algo);
 }
 
-/* The algorithms, in three functions whose lists have three types. */
+/* Defines the three functions that list algorithms, whose types differ. */
 #define DEFINE_LIST(function, x_type, x_name, y_type, y_name, z_type, z_name, x, weight, y, perf) \
     cudnnStatus_t function(cudnnHandle_t handle, const x_type x_name, const y_type y_name, \
                            const cudnnConvolutionDescriptor_t conv, const z_type z_name, \

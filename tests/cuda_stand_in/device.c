@@ -1,4 +1,4 @@
-/* The pretended GPUs, errors, the lock, and the random numbers that order work. */
+/* The simulated GPUs, errors, the lock, and the random numbers that order work. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -11,14 +11,14 @@
 #include "stand_in.h"
 
 static pthread_mutex_t lock;
-static int depth; // how often the thread that has it has taken it
+static int depth; // how often its owner has taken the lock
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pid_t owner; // the process that opened the devices
 static uint64_t random_state;
 static int gpus[MAX_GPUS], num_gpus; // those that CUDA_VISIBLE_DEVICES names
-static size_t gpu_bytes; // of memory, of each
-static int driver; // the version of CUDA that it is for
-static int l2_mib; // of its second cache
+static size_t gpu_bytes; // memory of each GPU
+static int driver; // CUDA version of the driver
+static int l2_mib; // size of the L2 cache
 static _Thread_local int current;
 static _Thread_local cudaError_t last_error;
 StandInCounts stand_in_count;
@@ -61,13 +61,13 @@ static void open_once(void)
         char *end;
         const long index = strtol(entry, &end, 10);
         if (end == entry || index < 0 || index >= present)
-            break; // as CUDA does: what follows is not looked at
+            break; // like CUDA, ignores the rest
         gpus[num_gpus++] = (int)index;
         entry = *end == ',' ? end + 1 : NULL;
     }
 }
 
-/* CUDA_STAND_IN_LAUNCHES=FILE: a process that launched anything adds a line with how many. */
+/* Appends the number of launches, if any, to CUDA_STAND_IN_LAUNCHES=FILE. */
 static __attribute__((destructor)) void note_launches(void)
 {
     const char *name = getenv("CUDA_STAND_IN_LAUNCHES");
@@ -269,7 +269,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
                                            .major = 9,
                                            .multiProcessorCount = 4,
                                            .pciBusID = gpus[device] };
-    char host[sizeof properties->uuid.bytes + 1] = ""; // of another machine another one
+    char host[sizeof properties->uuid.bytes + 1] = ""; // differs between machines
     gethostname(host, sizeof host - 1);
     memcpy(properties->uuid.bytes, host, sizeof properties->uuid.bytes);
     properties->uuid.bytes[15] = (char)gpus[device];

@@ -1,14 +1,14 @@
 /*
- * Events: places in the queues of streams, and the time at which the device came by. Its clock is
- * not the host's, as stand_in.h says, so whoever takes the one for the other is found out.
+ * Events: positions in the queues of streams, and the time at which the device reached them. Its
+ * clock is not the host's (stand_in.h), so that confusing the two is detected.
  */
 #include <stdlib.h>
 #include <time.h>
 
 #include "queue.h"
 
-#define CLOCK_SET 1e6 // seconds before the host's
-#define CLOCK_RATE 1.005 // of its seconds go to one of the host's
+#define CLOCK_SET 1e6 // seconds behind the host's clock
+#define CLOCK_RATE 1.005 // device seconds per host second
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
@@ -30,7 +30,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
     LOCKED;
     if (event->destroyed)
         stand_in_fail("an event is destroyed twice");
-    event->destroyed = true; // its memory stays, so that a later use is noticed
+    event->destroyed = true; // its memory stays, so that a later use is detected
     return cudaSuccess;
 }
 
@@ -105,7 +105,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
         if (!both[i]->timed || both[i]->stream == NULL)
             return stand_in_error(cudaErrorInvalidResourceHandle);
         if (both[i]->stream->done < both[i]->count)
-            return stand_in_error(cudaErrorNotReady); // and a careless caller finds it as its error
+            return stand_in_error(cudaErrorNotReady); // a careless caller gets it later
     }
     *milliseconds = (float)(1e3 * (to->seconds - from->seconds));
     return cudaSuccess;

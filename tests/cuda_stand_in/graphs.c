@@ -1,6 +1,6 @@
 /*
- * Graphs: what is captured goes to streams of the graph's own, one for each stream that takes part,
- * and a launch is one piece of work, which runs them all as streams.c runs its.
+ * Graphs: captured work goes to the graph's own streams, one for each stream that takes part, and a
+ * launch is one piece of work, which runs them all as streams.c does.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,16 +9,16 @@
 
 struct CUgraph_st {
     struct CUstream_st *streams; // the one that began is the last
-    struct CUstream_st *origin; // whose capture is not ended; NULL: it is
+    struct CUstream_st *origin; // the capturing stream (NULL when the capture has ended)
     enum cudaStreamCaptureMode mode;
     pthread_t thread;
-    bool invalid; // what is being captured was asked for
-    int owners; // the handle and those instantiated
-    struct CUgraph_st *next; // of all that are captured now
+    bool invalid; // true if uncompleted captured work was queried
+    int owners; // the handle and the instantiated graphs
+    struct CUgraph_st *next; // next of all graphs being captured
 };
 
 static struct CUgraph_st *captures;
-static _Thread_local enum cudaStreamCaptureMode thread_mode; // relaxed: nothing is refused
+static _Thread_local enum cudaStreamCaptureMode thread_mode; // relaxed refuses nothing
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
@@ -46,7 +46,7 @@ void queue_invalidate(struct CUgraph_st *graph)
     graph->invalid = true;
 }
 
-/* From now on the stream's work goes to the graph. */
+/* Makes the stream's further work go to the graph. */
 static void take_part(struct CUgraph_st *graph, struct CUstream_st *stream)
 {
     struct CUstream_st *recorder = calloc(1, sizeof *recorder);
@@ -89,7 +89,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
         return cudaSuccess;
     struct CUgraph_st *graph = event->stream->graph;
     if (graph != NULL && graph->origin == NULL)
-        return stand_in_error(cudaErrorCapturedEvent); // of a capture that is over
+        return stand_in_error(cudaErrorCapturedEvent); // the event's capture has ended
     if (graph != NULL && stream->recorder == NULL)
         take_part(graph, stream);
     if (stream->recorder != NULL && stream->recorder->graph != graph)
@@ -190,7 +190,7 @@ static void run_graph(void *arguments)
         if (done)
             return;
         if (chosen == NULL) {
-            stand_in_rest(); // for what other ranks bring
+            stand_in_rest(); // waits for other ranks
             continue;
         }
         queue_run(chosen->position, chosen->device);

@@ -2,12 +2,12 @@
  * Kernels: the blocks of a grid one after the other, the threads of a block from barrier to
  * barrier. An instruction that a whole warp executes together (ptx.c) is a barrier for the warp.
  *
- * A thread that comes to a barrier must stop in the middle of a function, so threads run on stacks
- * of their own (fibers). A fiber that ends a thread goes on with the next one, so as many are
- * needed as threads wait at once: without barriers, one. Fibers are entered by makecontext once and
+ * A thread that reaches a barrier must stop in the middle of a function, so threads run on their
+ * own stacks (fibers). A fiber whose thread has ended runs the next one, so only as many are needed
+ * as threads wait at once: one without barriers. Fibers are entered by makecontext once and
  * switched by _setjmp and _longjmp, which unlike swapcontext cost no system call.
  */
-#undef _FORTIFY_SOURCE // its longjmp takes another stack for an error
+#undef _FORTIFY_SOURCE // its longjmp reports another stack as an error
 
 #include <setjmp.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@
 #include "stand_in.h"
 
 enum { MAX_THREADS = 1024, WARP = 32, STACK_BYTES = 1 << 17, PAGE = 4096, NONSENSE = 0xff };
-enum { AHEAD = 32 }; // so many instructions a warp executes in a row, on average
-enum { PAUSE_MICROSECONDS = 50, MOST_SECONDS = 60 }; // which others may take
+enum { AHEAD = 32 }; // average number of instructions that a warp executes in a row
+enum { PAUSE_MICROSECONDS = 50, MOST_SECONDS = 60 }; // pauses for other processes
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -36,10 +36,10 @@ typedef struct {
     ucontext_t entry;
     jmp_buf context;
     bool entered;
-    const char *file; // the barrier at which its thread waits; NULL: it is free
+    const char *file; // file of its thread's barrier (NULL if the fiber is free)
     int line;
-    StandInPtx instruction; // text NULL: it waits for the block, else for its warp
-    uint3 index; // its thread's
+    StandInPtx instruction; // waits for the block if text is NULL, else for its warp
+    uint3 index; // its thread's index
 } Fiber;
 
 static Fiber fibers[MAX_THREADS];
@@ -47,10 +47,10 @@ static Fiber *current;
 static ucontext_t fiber_end; // never reached
 static jmp_buf scheduler;
 
-/* The block that is run. */
+/* The running block. */
 static const StandInLaunch *launch;
 static void *arguments;
-static int order[MAX_THREADS]; // of its threads
+static int order[MAX_THREADS]; // the order of its threads
 static int num_threads, next_thread, num_ended;
 static bool used_barriers;
 static time_t began;
@@ -75,7 +75,7 @@ static int thread_number(uint3 index)
     return (int)(index.x + blockDim.x * (index.y + blockDim.y * index.z));
 }
 
-/* What a fiber does: threads that nobody has begun, then waits to be needed again. */
+/* Runs threads that have not begun, then waits until the fiber is needed again. */
 static void fiber_main(void)
 {
     for (;;) {
@@ -147,8 +147,8 @@ static bool same_place(const Fiber *a, const Fiber *b)
     return a->line == b->line && strcmp(a->file, b->file) == 0;
 }
 
-/* Executes the instruction at which all lanes of a warp wait, and lets them go on. False: some are
- * elsewhere. */
+/* Executes the instruction at which all lanes of a warp wait, and resumes them. Returns false if
+ * some are elsewhere. */
 static bool run_warp(Fiber *lanes[WARP])
 {
     StandInPtx instructions[WARP];
@@ -164,7 +164,7 @@ static bool run_warp(Fiber *lanes[WARP])
     return true;
 }
 
-/* Does a thread wait for its warp? Then `thread` gets the fibers of all that wait. */
+/* Returns true if a thread waits for its warp, with the fibers of all such threads in `thread`. */
 static bool find_waiting(int num_fibers, Fiber *thread[MAX_THREADS])
 {
     bool found = false;
@@ -177,8 +177,8 @@ static bool find_waiting(int num_fibers, Fiber *thread[MAX_THREADS])
     return found;
 }
 
-/* All warps, until each waits for the block or has ended. One runs ahead of the others by a random
- * number of instructions. */
+/* Runs all warps until each waits for the block or has ended. One runs ahead of the others by a
+ * random number of instructions. */
 static void run_warps(int num_fibers)
 {
     Fiber *thread[MAX_THREADS];
@@ -194,7 +194,7 @@ static void run_warps(int num_fibers)
     }
 }
 
-/* Nobody can go on: all threads of the block must wait, and at the same barrier. */
+/* Dies unless all threads of the block wait at the same barrier, when no thread can continue. */
 static void check_barrier(int num_fibers)
 {
     const Fiber *first = NULL;
@@ -242,8 +242,8 @@ static void run_block(void)
     }
 }
 
-/* Do the blocks come backwards? The same in all processes for the n-th launch of a kernel: blocks
- * that wait for each other would be on their GPUs at the same time. */
+/* Returns true if the blocks run backwards; equal in all processes for a kernel's n-th launch, as
+ * blocks that wait for each other would be on their GPUs at the same time. */
 static bool is_backwards(const char *name)
 {
     static unsigned launches[256];

@@ -1,6 +1,6 @@
 /*
- * Calls that hang: a question to CUDA that another thread's work in the driver, or a lost GPU,
- * keeps from being answered. Others can be asked meanwhile.
+ * Calls that hang: a query to CUDA that another thread's work in the driver, or a lost GPU, blocks.
+ * Other calls work meanwhile.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

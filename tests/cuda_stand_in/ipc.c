@@ -1,11 +1,11 @@
 /*
- * Device memory that another process opens (CUDA IPC), and the question whether one GPU reaches
- * another one's memory. A shared array moves to a memory file, where it keeps its address; the
- * handle says which file of which process.
+ * Device memory that another process opens (CUDA IPC), and whether one GPU can access another's
+ * memory. A shared array moves to a memory file and keeps its address; the handle identifies the
+ * file and its process.
  *
  * A process that shares memory gets ahead of the other, or behind, by a random time at each piece
- * of work and at each barrier of a block: so a meeting that is missing shows.
- * CUDA_STAND_IN_PEERS=0: no GPU reaches another.
+ * of work and at each barrier of a block, so that missing synchronization is detected. With
+ * CUDA_STAND_IN_PEERS=0 no GPU can access another.
  */
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -22,9 +22,9 @@ enum { MAGIC = 0x1bc, MOST_MICROSECONDS = 3000 };
 /* The first page of the file; the array's pages follow. */
 typedef struct Shared {
     int magic;
-    int gpu; // as the machine counts them
+    int gpu; // the machine's number of the GPU
     size_t bytes;
-    atomic_int opened; // by how many processes
+    atomic_int opened; // number of processes that have opened it
 } Shared;
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct {
     int fd;
 } Ticket;
 
-static bool is_sharing; // does this process share memory?
+static bool is_sharing; // true if this process shares memory
 
 void stand_in_drift(void)
 {
@@ -127,7 +127,7 @@ cudaError_t cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsig
     int device = 0;
     while (device < MAX_GPUS && stand_in_gpu(device) != shared->gpu)
         device++;
-    if (device == MAX_GPUS) // this process does not see that GPU
+    if (device == MAX_GPUS) // the GPU is not visible to this process
         return stand_in_error(cudaErrorInvalidDevice);
     if (device != stand_in_device() && !have_peers())
         return stand_in_error(cudaErrorPeerAccessUnsupported);

@@ -1,8 +1,8 @@
 /*
- * Device memory: pages that nobody may touch. A kernel that does so all the same faults, and the
- * array is opened to it if it is the device's, until its work is done. Each array ends where its
- * last page does, as nearly as its alignment permits, and a page without access lies on each side;
- * what is left of its pages is filled with a pattern. Addresses are never used twice.
+ * Device memory: pages without access. A kernel that accesses them faults, and the array is opened
+ * to it if it is on its device, until its work is done. Each array ends at the end of its last
+ * page, as nearly as its alignment permits, with a page without access on each side; the rest of
+ * its pages is filled with a pattern. Addresses are never reused.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -14,13 +14,13 @@
 
 #include "arrays.h"
 
-#define GPU_SPACE ((size_t)128 << 30) // of addresses, which are used up
+#define GPU_SPACE ((size_t)128 << 30) // address space per GPU, never reused
 
 enum { ALIGNMENT = 256, MAX_ARRAYS = 1 << 16, NONSENSE = 0xff };
 
-static Array arrays[MAX_ARRAYS]; // in the order of their addresses within each GPU
+static Array arrays[MAX_ARRAYS]; // in address order within each GPU
 static int num_arrays;
-static char *space; // of all GPUs
+static char *space; // the address space of all GPUs
 static size_t used_space[MAX_GPUS], used_bytes[MAX_GPUS];
 static int open_device = -1;
 static const char *open_work;
@@ -29,7 +29,7 @@ typedef struct Pinned {
     struct Pinned *next;
     char *memory;
     size_t bytes;
-    bool registered; // not allocated here
+    bool registered; // true if it was not allocated here
 } Pinned;
 static Pinned *pinned;
 
@@ -49,7 +49,7 @@ void array_protect(Array *array, int access)
     array->open = access != PROT_NONE;
 }
 
-/* Opens an array, or names the one who touches what he must not: the host, or a kernel. */
+/* Opens an array, or dies with the name of the invalid accessor: the host, or a kernel. */
 static void on_fault(int signal_number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -57,7 +57,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
     if (signal_number == SIGILL && open_work != NULL)
         stand_in_fail("%s: a vector that is not aligned, or an index out of its range", open_work);
     if (space == NULL || address < space || address >= space + MAX_GPUS * GPU_SPACE) {
-        signal(signal_number, SIG_DFL); // a fault like any other: it happens again
+        signal(signal_number, SIG_DFL); // an ordinary fault, which will be raised again
         return;
     }
     Array *array = find_array(address);
@@ -81,10 +81,10 @@ static void catch_faults(void)
 {
     const struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
     sigaction(SIGSEGV, &action, NULL);
-    sigaction(SIGILL, &action, NULL); // what the compiler's checks of kernels end in (nvcc)
+    sigaction(SIGILL, &action, NULL); // raised by the compiler's checks of kernels (nvcc)
 }
 
-/* Background threads block all signals, and a fault kills a thread that blocks SIGSEGV: so each
+/* Background threads block all signals, but a fault with SIGSEGV blocked kills the process, so each
  * thread unblocks it before it does work. */
 static void let_faults_through(void)
 {
@@ -170,7 +170,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     return cudaSuccess;
 }
 
-/* Is what surrounds the array as it was? */
+/* Dies if the bytes around the array have changed. */
 static void check_margins(const Array *array, const char *work)
 {
     const char *end = array->begin + array->bytes, *last = array->pages + array->page_bytes;
@@ -195,7 +195,7 @@ cudaError_t cudaFree(void *memory)
     Array *array = array_at(memory);
     if (array == NULL)
         return stand_in_error(cudaErrorInvalidValue);
-    stand_in_finish_device(array->device); // as CUDA does
+    stand_in_finish_device(array->device); // like CUDA
     stand_in_unshare(array);
     used_bytes[array->device] -= array->page_bytes;
     array_end(array);
@@ -215,9 +215,9 @@ void stand_in_memory_open(int device, const char *work)
 {
     if (device != open_device) {
         stand_in_memory_close();
-        catch_faults(); // cmocka does so, too
+        catch_faults(); // again, because cmocka sets its own handlers
     }
-    let_faults_through(); // each time: another thread may have opened the device
+    let_faults_through(); // each time, because another thread may have opened the device
     open_device = device;
     open_work = work;
 }
@@ -292,7 +292,7 @@ cudaError_t cudaFreeHost(void *memory)
     return error;
 }
 
-/* Pins memory that the program has, perhaps together with another process. */
+/* Pins memory of the program, possibly shared with another process. */
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 {
     (void)flags;

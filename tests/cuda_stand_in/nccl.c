@@ -1,11 +1,11 @@
 /*
- * NCCL between processes of one machine, on the pretended GPUs of the stand-in, for tests.
+ * NCCL between processes of one machine, on the simulated GPUs of the stand-in, for tests.
  *
- * A call is two pieces of work on its stream: one takes the numbers from device memory and gives
- * them to the communicator's thread, the other waits until that has brought the result. So, as with
- * NCCL, a call waits for the other ranks when the stream comes to it and not before, and a dead
- * rank makes it wait for ever. Calls on host memory, and means of integers, which NCCL rounds in
- * its own way, are refused, and so are two threads in one communicator at the same time.
+ * A call is two pieces of work on its stream: one passes the numbers from device memory to the
+ * communicator's thread, the other waits until that has the result. So, as in NCCL, a call waits
+ * for the other ranks only when the stream reaches it, and a dead rank makes it wait forever. Calls
+ * on host memory, and means of integers, which NCCL rounds in its own way, are refused, and so are
+ * two threads in one communicator at the same time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static void drop(void *arguments)
     job->comm->recorded--;
 }
 
-/* Under the lock. */
+/* Must be called under the lock. */
 void job_push(Job *job)
 {
     job->recorded = stand_in_stream_captures(job->stream);
@@ -78,7 +78,7 @@ void job_push(Job *job)
 
 /* ---- calls ---- */
 
-/* The first call of all ranks together connects them, so it waits until each has come here. */
+/* Connects the ranks in their first call, which waits until all ranks have come here. */
 static void connect_ranks(struct ncclComm *comm)
 {
     char from = 0, to[WIRE_MAX_RANKS];
@@ -128,7 +128,7 @@ static ncclResult_t add(WireCall call, const void *in, size_t in_shares, void *o
     if (bytes == 0 || (call.op == ncclAvg && is_integer) || (group.depth > 0 && !grouped) ||
         call.root < 0 || call.root >= comm->num_ranks)
         return ncclInvalidArgument;
-    if (comm->state != ncclSuccess) // it has not done yet what it was asked for, or has failed
+    if (comm->state != ncclSuccess) // still busy, or failed
         return comm->state == ncclInProgress ? ncclInvalidUsage : comm->state;
     if (group.job == NULL)
         group.job = calloc(1, sizeof *group.job);

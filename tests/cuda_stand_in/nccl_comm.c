@@ -109,7 +109,7 @@ static struct ncclComm *comm_new(const char *name, int rank, int num_ranks, bool
     return comm;
 }
 
-/* Waits for the other ranks. */
+/* Opens a communicator's wire, waiting for the other ranks. */
 static void open_comm(struct ncclComm *comm)
 {
     wire_open(&comm->wire, comm->name, comm->rank, comm->num_ranks);
@@ -217,7 +217,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     comm_enter(comm);
     if ((!comm->blocking && !comm->finalized) || comm->state == ncclInProgress)
         stand_in_fail("NCCL: a communicator is destroyed before ncclCommFinalize is done");
-    if (comm->recorded > 0) // NCCL waits for them
+    if (comm->recorded > 0) // NCCL would wait for the graphs
         stand_in_fail("NCCL: a communicator is destroyed before a graph that holds its calls");
     if (comm->registered > 0)
         stand_in_fail("NCCL: a communicator is destroyed with %ld arrays registered",

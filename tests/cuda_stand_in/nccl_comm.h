@@ -1,4 +1,4 @@
-/* nccl_comm.h - communicators of the stand-in of NCCL, and what they have to do. */
+/* nccl_comm.h - communicators of the stand-in of NCCL, and their jobs. */
 #ifndef TESTS_NCCL_COMM_H
 #define TESTS_NCCL_COMM_H
 
@@ -9,7 +9,7 @@
 
 enum { MAX_GROUPED = 32, CALLS_TO_CONNECT = 3, NAME_BYTES = 64 };
 
-/* One or more calls at once. */
+/* One or more calls executed together. */
 typedef struct Job {
     struct Job *next;
     struct ncclComm *comm;
@@ -19,7 +19,7 @@ typedef struct Job {
     const void *in[MAX_GROUPED]; // device memory
     void *out[MAX_GROUPED];
     size_t in_bytes[MAX_GROUPED], out_bytes[MAX_GROUPED];
-    bool recorded; // in a graph: will be done again
+    bool recorded; // in a graph, so it will be repeated
     atomic_bool done;
 } Job;
 
@@ -34,47 +34,46 @@ struct ncclComm {
     bool blocking;
     long num_jobs, fails_at;
     pthread_t thread; // carries out jobs
-    atomic_bool in_use; // by a thread that calls NCCL
-    long calls; // queued so far, but for those in graphs
-    long recorded; // in graphs that are not destroyed
-    long registered; // arrays that are
-    size_t window_bytes; // of the window that is being registered
+    atomic_bool in_use; // true while a thread calls NCCL
+    long calls; // calls queued so far, except those in graphs
+    long recorded; // calls in graphs that are not destroyed
+    long registered; // number of registered arrays
+    size_t window_bytes; // size of the window that is being registered
     bool connected, finalized;
-    Choice choice; // of a split
-    struct ncclComm **part; // where it goes
-    Job *job; // to be queued
+    Choice choice; // this rank's choice in a split
+    struct ncclComm **part; // destination of the new communicator
+    Job *job; // job to be queued
 
     pthread_t requested; // the thread of a request, see comm_request
-    void (*request)(struct ncclComm *comm); // NULL: there is none
+    void (*request)(struct ncclComm *comm); // NULL if there is none
     atomic_bool answered;
 
     pthread_mutex_t mutex; // guards what follows
     pthread_cond_t changed;
-    Job *first, **last; // for the thread
-    bool working; // on a job
+    Job *first, **last; // queue of the thread
+    bool working; // true while it works on a job
     ncclResult_t state;
     bool closing;
 };
 
-/* Only one thread at a time may be in a communicator: from here to the end of the block, this one.
- */
+/* Marks this thread as the only one in a communicator until the end of the block. */
 #define IN_COMM(comm) \
     __attribute__((cleanup(comm_leave), unused)) struct ncclComm *entered = comm_enter(comm)
 struct ncclComm *comm_enter(struct ncclComm *comm);
 void comm_leave(struct ncclComm **comm);
 
-/* Does what a call asks for: in this thread where the communicator blocks. Where it does not, in a
- * thread that is started for it, as from NCCL 2.23 on; the call is complete when
- * ncclCommGetAsyncError has found that it has ended. */
+/* Executes a request: in this thread if the communicator is blocking, otherwise in a thread started
+ * for it, as in NCCL 2.23 and later; the call is complete when ncclCommGetAsyncError has found that
+ * it has ended. */
 ncclResult_t comm_request(struct ncclComm *comm, void (*request)(struct ncclComm *comm));
 
-/* Of an array that ncclMemAlloc made and this communicator has registered? */
+/* Returns true for bytes of an array of ncclMemAlloc that this communicator has registered. */
 bool comm_has_registered(const struct ncclComm *comm, const void *array, size_t bytes);
 
-/* Where in a symmetric window an array begins, counted from 1; 0: in none. */
+/* Returns an array's position in a symmetric window, counted from 1 (0 if in none). */
 size_t comm_place_in_window(const struct ncclComm *comm, const void *array);
 
-/* Queues a job on its stream, whose ranks are connected. */
+/* Queues a job on its stream; the ranks must be connected. */
 void job_push(Job *job);
 
 #endif

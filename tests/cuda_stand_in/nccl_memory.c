@@ -1,8 +1,8 @@
 /*
  * Device memory that NCCL allocates, and its registration. Memory must be registered as it was
  * allocated, once in a communicator, and neither may end before the registration does.
- * NCCL_STAND_IN_REGISTERED=FILE: when a registration ends, the calls made so far, and those of them
- * on registered memory, are appended to it.
+ * NCCL_STAND_IN_REGISTERED=FILE: when a registration ends, the number of calls so far, and of those
+ * on registered memory, is appended to it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 enum { MAX_ALLOCATED = 1024 };
 
 typedef struct {
-    char *memory; // NULL: the place is free
+    char *memory; // NULL if the entry is free
     size_t bytes;
-    const struct ncclComm *comm; // that has registered it; NULL: none
-    bool symmetric; // as a window of all ranks
+    const struct ncclComm *comm; // communicator that has registered it (NULL if none)
+    bool symmetric; // true if registered as a window of all ranks
 } Allocated;
 
 static Allocated allocated[MAX_ALLOCATED];
@@ -97,7 +97,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
     return ncclSuccess;
 }
 
-/* All ranks call it, with as many bytes. */
+/* Registers a window; all ranks must call it, with equal sizes. */
 static void register_window(struct ncclComm *comm)
 {
     size_t all[WIRE_MAX_RANKS];

@@ -1,6 +1,6 @@
 /*
- * Every rank has a tray in the shared memory, into which it puts its numbers, piece by piece; when
- * all have done so each takes what it needs from the others' trays. Messages go through a box for
+ * Every rank has a tray in shared memory, into which it writes its numbers, piece by piece; when
+ * all have done so, each reads what it needs from the others' trays. Messages go through a box for
  * each two ranks and direction.
  */
 #include "nccl_wire.h"
@@ -17,16 +17,16 @@
 enum { TRAY_BYTES = 1 << 16, BOX_BYTES = 1 << 14, SPINS = 100 };
 
 typedef struct {
-    atomic_size_t bytes; // 0: empty
+    atomic_size_t bytes; // 0 if empty
     char data[BOX_BYTES];
 } Box;
 
-/* All zero at first, as the system gives it. */
+/* The shared memory, zeroed by the system. */
 typedef struct WireMemory {
     atomic_int attached;
-    atomic_int arrived; // at the barrier
-    atomic_uint barriers; // done
-    size_t window[WIRE_MAX_RANKS]; // of the call that the ranks carry out
+    atomic_int arrived; // ranks that have reached the barrier
+    atomic_uint barriers; // completed barriers
+    size_t window[WIRE_MAX_RANKS]; // window positions of the ranks' current call
     _Alignas(64) char tray[WIRE_MAX_RANKS][TRAY_BYTES];
     Box box[WIRE_MAX_RANKS][WIRE_MAX_RANKS]; // from, to
 } WireMemory;
@@ -69,7 +69,7 @@ void wire_open(Wire *wire, const char *name, int rank, int num_ranks)
         stand_in_fail("shared memory %s: %s", name, strerror(errno));
     close(fd);
     if (atomic_fetch_add(&wire->memory->attached, 1) == num_ranks - 1)
-        shm_unlink(name); // nobody needs the name any more
+        shm_unlink(name); // the name is no longer needed
     for (int spins = 0; atomic_load(&wire->memory->attached) < num_ranks;)
         rest(&spins);
 }
@@ -100,7 +100,7 @@ static float from_bf16(uint16_t bits)
     return value;
 }
 
-/* To the nearest, ties to even; a NaN stays one. */
+/* Rounds to nearest, ties to even; NaN stays NaN. */
 static uint16_t to_bf16(float value)
 {
     uint32_t bits;
@@ -128,7 +128,7 @@ static uint16_t to_bf16(float value)
     } \
     break
 
-/* The reduction of all trays, in the order of the ranks. Integers are added without a sign. */
+/* Reduces all trays, in rank order. Integers are added as unsigned. */
 static void reduce_trays(const Wire *wire, const WireCall *call, void *to, size_t count)
 {
     switch (call->type) {
@@ -147,7 +147,7 @@ static void reduce_trays(const Wire *wire, const WireCall *call, void *to, size_
     }
 }
 
-/* A piece of one share of the input, which begins at byte `in` of it and belongs at `out`. */
+/* Transfers a piece of one share, from byte `in` of the input to byte `out` of the output. */
 static void carry_piece(Wire *wire, const WireCall *c, size_t in, size_t out, size_t bytes,
                         int only)
 {
@@ -187,7 +187,7 @@ static void carry_collective(Wire *wire, const WireCall *c)
         }
 }
 
-/* Moves what can be moved now of a message. True: all of it is. */
+/* Moves as much of a message as possible now. Returns true if it is complete. */
 static bool carry_message(Wire *wire, WireCall *call)
 {
     const size_t left = call->count * wire_element_bytes(call->type) - call->moved;

@@ -1,8 +1,8 @@
 /*
- * nccl_wire.h - how the stand-in of NCCL moves numbers: by memory that processes share.
+ * nccl_wire.h - the transport of the stand-in of NCCL, by memory that processes share.
  *
- * A wire belongs to one thread of each rank. Where a rank is missing the others wait, as NCCL's
- * kernels do.
+ * A wire belongs to one thread of each rank. If a rank is missing, the others wait, like NCCL's
+ * kernels.
  */
 #ifndef TESTS_NCCL_WIRE_H
 #define TESTS_NCCL_WIRE_H
@@ -30,22 +30,22 @@ typedef enum {
     WIRE_RECV,
 } WireKind;
 
-/* What a rank hands in and gets back, in host memory. */
+/* A rank's call, with input and output in host memory. */
 typedef struct {
     WireKind kind;
     ncclDataType_t type;
     ncclRedOp_t op;
-    int root; // or peer
+    int root; // root or peer
     size_t count;
     const char *in;
     char *out;
-    size_t moved; // bytes of a message, so far
-    size_t window; // where its arrays are in a symmetric window, which all ranks must agree on
+    size_t moved; // bytes of a message moved so far
+    size_t window; // arrays' position in a symmetric window, equal on all ranks
 } WireCall;
 
-size_t wire_element_bytes(ncclDataType_t type); // 0: unknown
+size_t wire_element_bytes(ncclDataType_t type); // 0 if unknown
 
-/* Waits for all ranks that give the same name. */
+/* Opens a wire; waits for all ranks with the same name. */
 void wire_open(Wire *wire, const char *name, int rank, int num_ranks);
 void wire_close(Wire *wire);
 

@@ -33,7 +33,7 @@ static inline void set_number(void *data, cudaDataType type, long i, float value
         ((float *)data)[i] = value;
 }
 
-/* To nearest, ties away from zero. */
+/* Rounds to nearest, ties away from zero. */
 static inline float to_tf32(float value)
 {
     uint32_t bits;

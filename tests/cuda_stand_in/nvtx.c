@@ -1,7 +1,7 @@
 /*
- * NVTX with a tool that writes down what it hears: a line for each range as it begins, indented as
- * deep as it lies inside others. CUDA_STAND_IN_NVTX=PREFIX: into PREFIX.PID; unset, there is no
- * tool. A range that is popped twice, or never, ends the program.
+ * NVTX with a tool that logs to PREFIX.PID, if CUDA_STAND_IN_NVTX=PREFIX is set, a line for each
+ * range when it begins, indented by its depth. A range that is popped twice, or never, ends the
+ * program.
  */
 #include <stdio.h>
 #include <stdlib.h>

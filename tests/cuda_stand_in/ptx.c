@@ -5,7 +5,7 @@
  * ldmatrix, which fetches such pieces of matrices of 8 x 8 from shared memory: lane i of the warp
  * names row i % 8 of matrix i / 8, and gets numbers two and two + 1 of row line of each matrix.
  *
- * PTX says who holds what. With line = lane / 4 and two = lane % 4 * 2, register i of a thread has
+ * PTX's layout: with line = lane / 4 and two = lane % 4 * 2, register i of a thread has
  *
  *     A, 16 rows          (row line + i % 2 * 8, columns two and two + 1, plus i / 2 * 8)
  *     B, 8 columns        (rows two and two + 1, plus i * 8, column line)
@@ -19,15 +19,15 @@
 #include "stand_in.h"
 
 enum { LANES = 32, ROWS = 16, COLUMNS = 8, MAX_DEPTH = 16, MAX_REGISTERS = 4 };
-enum { D, A, B, C, OPERANDS }; // in the order of the text
+enum { D, A, B, C, OPERANDS }; // in the order of the instruction's text
 
 typedef struct {
-    int depth; // of the product
+    int depth; // the product's depth
     bool bf16;
-    int count[OPERANDS], number[OPERANDS][MAX_REGISTERS]; // of registers; and which
+    int count[OPERANDS], number[OPERANDS][MAX_REGISTERS]; // number of registers, and their numbers
 } Mma;
 
-/* "{%4, %5}": returns what follows, or NULL if it is something else. */
+/* Parses "{%4, %5}". Returns the rest of the text, or NULL on a mismatch. */
 static const char *parse_registers(const char *text, int count, int *number)
 {
     for (int i = 0; i < count; i++) {
@@ -65,7 +65,7 @@ static bool parse(const char *text, Mma *mma)
     return strcmp(text, ";") == 0 && (mma->bf16 || strcmp(type[0], "f16") == 0);
 }
 
-/* Sums must be floats, and those of D written; factors 32 bits. */
+/* Returns true if the sums are floats, those of D are written, and the factors have 32 bits. */
 static bool fits(const Mma *mma, const StandInPtx *instruction)
 {
     for (int i = 0; i < OPERANDS; i++)
@@ -87,7 +87,7 @@ static void *register_of(const StandInPtx *lane, const Mma *mma, int operand, in
     return lane->operands[mma->number[operand][i]].value;
 }
 
-/* The two numbers in a register. */
+/* Unpacks the two numbers in a register. */
 static void unpack(const Mma *mma, const void *from, float two[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -124,7 +124,7 @@ static void execute(const Mma *mma, const StandInPtx lanes[LANES])
 }
 
 typedef struct {
-    int count, number[MAX_REGISTERS], address; // matrices, their registers, and the address's
+    int count, number[MAX_REGISTERS], address; // matrices; their registers and the address's
 } Load;
 
 static bool parse_load(const char *text, Load *load)

@@ -1,6 +1,6 @@
 /*
- * Streams: queues of work that nobody does before somebody waits for it. Then the next piece of any
- * stream that is ready may be done, and a random one is, until what was waited for has come about.
+ * Streams: queues of work that is not done before a thread waits for it. Then the next operation of
+ * a random stream that is ready is done, until the awaited work is complete.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "queue.h"
 
-static struct CUstream_st *streams; // all there ever were
+static struct CUstream_st *streams; // all streams ever created
 static struct CUstream_st *default_streams[MAX_GPUS];
 static bool running;
 static pthread_t runner; // while running
@@ -52,7 +52,7 @@ void queue_wait(struct CUstream_st *stream, const struct CUstream_st *after, uin
     op->count = count;
 }
 
-/* The default stream and blocking ones wait for each other. */
+/* Makes the default stream and blocking ones wait for each other. */
 static void order_with_default(struct CUstream_st *stream)
 {
     struct CUstream_st *by_default = default_streams[stream->device];
@@ -105,7 +105,7 @@ bool queue_step(void)
 {
     struct CUstream_st *chosen = NULL;
     unsigned candidates = 0;
-    if (running) // a graph, which waits for others
+    if (running) // a graph that waits for other ranks
         return false;
     for (struct CUstream_st *stream = streams; stream != NULL; stream = stream->next)
         if (stream->first != NULL && queue_ready(stream->first) &&

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The colours of what people look at stand in docs/colours.css alone; they can be read and told apart.
+# The colours of what people look at stand in docs/colours.css alone; they can be read and distinguished.
 
 @test "contrast suffices in both themes, and eyes without red or green cones tell the colours of a set apart" {
     run python3 -B tests/docs/colours.py

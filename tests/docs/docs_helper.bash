@@ -1,4 +1,4 @@
-# What the files of tests/docs share.
+# Shared by the files of tests/docs.
 
 # commands_of DOCUMENT...: their commands print what is quoted, and their excerpts and diffs are the real ones.
 commands_of() {

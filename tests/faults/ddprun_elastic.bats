@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The launcher of step 05 where nodes come and go. All of them are this machine but in the last test.
+# The launcher of step 05 with elastic nodes. All of them are this machine except in the last test.
 
 bats_require_minimum_version 1.5.0
 load ../steps/ddprun_helper

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The launcher of step 05 where nodes come and go: who does not belong to the job, and bad moments.
+# The launcher of step 05 with elastic nodes: nodes that do not belong to the job, and bad moments.
 
 bats_require_minimum_version 1.5.0
 load ../steps/ddprun_helper
@@ -142,7 +142,7 @@ nobody_of() {
 }
 
 # cut_off LOST ARGUMENTS...: two machines whose cable is pulled out while their ranks run, and put back
-# after both have noticed and tried to meet again. The ranks of the second attempt end well.
+# after both have detected it and tried to rejoin. The ranks of the second attempt succeed.
 cut_off() {
     local lost=$1 rank='echo "$TORCHELASTIC_RESTART_COUNT: $RANK/$WORLD_SIZE" >> $OUT/ranks
         [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000
@@ -199,7 +199,7 @@ one_way() {
     [ "$status" -eq 0 ]
 }
 
-# Whichever direction it is: node 0 goes on alone, and takes the other node back when it comes.
+# In either direction node 0 continues alone, and accepts the other node when it comes back.
 @test "packets are lost in one direction for a while: the node that was left out is let in again" {
     local rank='echo "$TORCHELASTIC_RESTART_COUNT: $RANK/$WORLD_SIZE" >> $OUT/ranks
         [ $WORLD_SIZE = 2 ] || exec sleep 1000

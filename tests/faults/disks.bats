@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# Disks that are full or read-only cost snapshots, never the run, nor a snapshot that is there.
+# Disks that are full or read-only cost snapshots, never the run, nor an existing snapshot.
 
 load faults_helper
 
 # A disk of that size at $OUT/disk, for a script that runs in a namespace of its own; skips where
-# nobody may mount one.
+# mounting is not allowed.
 with_disk() { # SIZE SCRIPT
     local namespace="unshare -m"
     [ "$(id -u)" -eq 0 ] || namespace="unshare -rm"
@@ -36,7 +36,7 @@ with_disk() { # SIZE SCRIPT
 }
 
 @test "a disk that becomes read-only while the run goes on" {
-    # Rank 1 stops itself until the disk is read-only: so the run is not over before.
+    # Rank 1 stops itself until the disk is read-only, so that the run does not end before.
     with_disk 100m 'timeout 300 '"$RUN"' 2 --model linear --epochs 400 --save-every 0 --save-every-steps 100 \
             --inject stop:1:150 --checkpoint-dir "$1/c" >"$OUT/said" 2>&1 &
         run=$!

@@ -1,10 +1,10 @@
-# What the tests of nodes that come and go share.
+# Shared by the tests of elastic nodes.
 
 DDPRUN=05_fault_tolerance/ddprun
 NODES=1:2
 declare -gA pid
 
-# A rank that notes who it is, then works until it is ended.
+# A rank that records its identity, then works until it is ended.
 worker='echo "$TORCHELASTIC_RESTART_COUNT: $RANK/$WORLD_SIZE of $GROUP_WORLD_SIZE nodes" >> $OUT/ranks; exec sleep 1000'
 env='echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $ROLE_NAME \
     $ROLE_RANK/$ROLE_WORLD_SIZE $MASTER_ADDR $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS \
@@ -33,8 +33,8 @@ nobody_left() {
     [ -z "$(left_over)" ]
 }
 
-# agent NAME ARGUMENTS...: one more node of the job; its output goes to $OUT/NAME. Whoever comes first
-# is where the job meets: the one called host, which is why the others wait for it.
+# agent NAME ARGUMENTS...: one more node of the job; its output goes to $OUT/NAME. The first one, called
+# host, serves the rendezvous, so the others wait for it.
 agent() {
     local name=$1
     shift
@@ -62,7 +62,7 @@ gone() {
     await has_ended "${pid[$1]}" || { cat "$OUT/$1" && false; }
 }
 
-# ends NAME STATUS: waits until it has, and that is its status.
+# ends NAME STATUS: waits until the agent has ended, with this status.
 ends() {
     local status=0
     gone "$1"
@@ -71,14 +71,14 @@ ends() {
     [ "$status" -eq "$2" ] || { echo "$1 ended with $status" && cat "$OUT/$1" && false; }
 }
 
-# world SIZE: the latest attempt has so many ranks, and all are there.
+# world SIZE: the latest attempt has SIZE ranks, and all are running.
 world() {
     local attempt
     attempt=$(tail -n 1 "$OUT/ranks" | cut -d : -f 1)
     [ "$(grep -c "^$attempt: [0-9]*/$1 of" "$OUT/ranks")" -eq "$1" ]
 }
 
-# queue LENGTH: so many agents wait for room. Who is first there is the next to be let in.
+# queue LENGTH: LENGTH agents wait for room. The first in the queue is the next to be accepted.
 queue() {
     [ "$(python3 -c 'import socket, struct, sys
 store, key = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=10), b"/ddprun/waiting"

@@ -1,4 +1,4 @@
-# What the tests of step 05 share: runs that are killed, and what they must come to.
+# Shared by the tests of step 05: runs that are killed, and their expected results.
 
 bats_require_minimum_version 1.5.0
 load "${BASH_SOURCE%/*}/../helpers/free_port" # from wherever the test is
@@ -27,7 +27,7 @@ no_process() {
     [ -z "$(processes)" ]
 }
 
-# until_true SECONDS COMMAND...: false when it has not become true by then.
+# until_true SECONDS COMMAND...: fails if COMMAND does not succeed by then.
 until_true() {
     local end=$((SECONDS + $1))
     shift
@@ -37,13 +37,13 @@ until_true() {
     done
 }
 
-# undisturbed DIR RANKS OPTIONS...: a run that nothing happens to.
+# undisturbed DIR RANKS OPTIONS...: a run without faults.
 undisturbed() {
     run -0 timeout 400 $RUN "$2" "${@:3}" --checkpoint-dir "$1"
 }
 
-# disturbed DIR RANKS OPTIONS...: the same run, killed soon after it has gone on, again and again,
-# and started again until it is done. Sets kills.
+# disturbed DIR RANKS OPTIONS...: the same run, killed soon after each resume and restarted until it
+# is done. Sets kills.
 disturbed() {
     local dir=$1 status=1
     shift
@@ -67,7 +67,7 @@ disturbed() {
     [ -z "$(find "$dir" -name '*.tmp')" ]
 }
 
-# Waits until so many snapshots more have been saved, or the run has ended.
+# Waits until N more snapshots have been saved, or the run has ended.
 wait_for_snapshots() { # DIR COUNT
     local wanted=$2
     until_true 200 enough_snapshots "$wanted"
@@ -93,7 +93,7 @@ kill_somebody() {
     kill -KILL $ranks 2>/dev/null || true # they may have ended by themselves
 }
 
-# by_hand RANK OPTIONS...: one of two ranks, without a launcher; what it says goes to $OUT/rankN. Adds
+# by_hand RANK OPTIONS...: one of two ranks, without a launcher; its output goes to $OUT/rankN. Adds
 # to pids.
 by_hand() {
     [ -n "${port:-}" ] || port=$(free_port)
@@ -102,7 +102,7 @@ by_hand() {
     pids="${pids:-} $!"
 }
 
-# The losses that all ranks had in a step, one mean a line, from --metrics-dir.
+# All ranks' mean losses, a line for each step, from --metrics-dir.
 mean_losses() {
     jq -s 'group_by(.step)[] | map(.loss) | add / length' "$1"/rank*.jsonl
 }

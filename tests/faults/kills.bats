@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Kill anything at any time, start it again: the final file is that of a run nothing happened to.
+# Anything killed at any time and restarted: the final file is that of an undisturbed run.
 
 load faults_helper
 
@@ -47,7 +47,7 @@ same_after_kills() {
     command -v torchrun >/dev/null || skip "no torchrun"
     options="--model linear --epochs 400 --save-every 0 --save-every-steps 200"
     undisturbed "$OUT/straight" 2 $options --save-every-steps 0
-    # Slow at first: not to be done before it is killed.
+    # Slow at first, so that it is not done before it is killed.
     LAUNCHER=torchrun MAX_RESTARTS=2 $RUN 2 $options --inject slow:0:1:2 --checkpoint-dir "$OUT/c" >"$OUT/said" 2>&1 3>&- &
     job=$!
     until_true 250 grep -qs 'snapshot saved' "$OUT/said"

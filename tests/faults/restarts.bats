@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# Trainer and launcher of step 05 together: whatever ends or freezes, the job goes on by itself, and
-# ends with the bytes of one that nothing happened to.
+# Trainer and launcher of step 05 together: whatever ends or freezes, the job recovers by itself, and
+# ends with the bytes of an undisturbed one.
 
 load faults_helper
 
-# chaos ARGUMENTS...: random faults, and what they must come to.
+# chaos ARGUMENTS...: random faults, and their expected results.
 chaos() {
     run timeout 900 tests/faults/chaos.py "$OUT/chaos" --seed "$SEED" "$@"
     echo "$output"
@@ -12,7 +12,7 @@ chaos() {
     sed -n '/^[a-z]*: \|ended with/s/^/# /p' <<<"$output" >&3
 }
 
-# with_faults OPTIONS...: two ranks with --inject; how they ended is in $output.
+# with_faults OPTIONS...: two ranks with --inject; their ends are in $output.
 with_faults() {
     rm -rf "$OUT/c"
     MAX_RESTARTS=3 run timeout 400 $RUN 2 $options --checkpoint-dir "$OUT/c" "$@"
@@ -69,14 +69,14 @@ with_faults() {
     wait "${pid[host]}"
     wait "${pid[b]}"
     cmp <(tensors "$OUT/straight") <(tensors "$OUT/c")
-    # Ended between a snapshot and the line of its step, an attempt leaves that line out.
+    # An attempt that ends between a snapshot and the line of its step omits that line.
     join <(curve <"$OUT/host") "$OUT/straight.curve" >"$OUT/both"
     [ "$(wc -l <"$OUT/both")" -ge $(($(wc -l <"$OUT/straight.curve") - 2)) ]
     agree <(cut -d ' ' -f 2 "$OUT/both") <(cut -d ' ' -f 3 "$OUT/both") 1e-5
 }
 
-# agent NAME IS_HOST: a node of one rank; what it says goes to $OUT/NAME. The first two attempts are slow:
-# not to be done before a node has gone, and has come.
+# agent NAME IS_HOST: a node of one rank; its output goes to $OUT/NAME. The first two attempts are
+# slow, so that a node has left and another has come before the end.
 agent() {
     05_fault_tolerance/ddprun --nproc-per-node 1 --nnodes 1:2 --max-restarts 0 --rdzv-endpoint "127.0.0.1:$PORT" \
         --rdzv-conf "is_host=$2,last_call_timeout=2,keep_alive_interval=0.5,keep_alive_max_attempt=40" \
@@ -85,13 +85,13 @@ agent() {
 }
 declare -A pid
 
-# EPOCH:PLACE LOSS, sorted: each as it was when the run last came by.
+# EPOCH:PLACE LOSS, sorted: each from the last time that the run was there.
 curve() {
     sed -n 's/^Train Epoch: \([0-9]*\) \[\([0-9]*\).* Loss: \(.*\)/\1:\2 \3/p' |
         awk '{ loss[$1] = $2 } END { for (at in loss) print at, loss[at] }' | sort
 }
 
-# Of the final checkpoint, what is behind its header, which has the world size.
+# The final checkpoint without its header, which has the world size.
 tensors() {
     python3 -c 'import struct, sys
 file = open(sys.argv[1], "rb")

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# Asked to stop at any time, by any rank: all ranks end with 75 and go on another time.
+# A request to stop at any time, on any rank: all ranks end with 75 and resume later.
 
 load faults_helper
 
 # Starts the run, sends the signal to a rank $pause milliseconds after its first line; the status must be
-# 75, or 0 where the run was done first. Sets status.
+# 75, or 0 if the run was done first. Sets status.
 stop_somewhere() { # SIGNAL RANK DIR RANKS OPTIONS...
     local signal=$1 rank=$2 dir=$3
     shift 3

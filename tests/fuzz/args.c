@@ -1,4 +1,4 @@
-/* The command line of a train program, from each step's point of view. */
+/* The command line of each step's train program. */
 #include "common/base/args.h"
 #include "tests/fuzz/targets.h"
 #include "tests/fuzz/words.h"

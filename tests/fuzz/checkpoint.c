@@ -1,7 +1,7 @@
 /*
- * Checkpoints of the linear model, to go on from and to take the weights of. The input is a header
- * up to an empty line, then the tensors' bytes: the header's length is put before it here, and the
- * checksum in it counts as right (world.h).
+ * Checkpoints of the linear model, for --resume and --init-from. The input is a header up to an
+ * empty line, then the tensors' bytes; the header's length is put before it here, and its checksum
+ * counts as correct (world.h).
  */
 #include "common/save/checkpoint.h"
 
@@ -12,7 +12,7 @@
 
 enum { RESUME = 1, MAX_BYTES = 1 << 16 };
 
-/* Writes the file to bytes, returns its size. */
+/* Writes the file to bytes; returns its size. */
 static size_t make_file(Input input, uint8_t *bytes)
 {
     const uint8_t *end = memmem(input.data, input.size, "\n\n", 2);

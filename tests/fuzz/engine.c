@@ -1,4 +1,4 @@
-/* Where libFuzzer enters: FUZZ_TARGET=args build/fuzz/engine [options] [corpus or file]. */
+/* The entry points for libFuzzer: FUZZ_TARGET=args build/fuzz/engine [options] [corpus or file]. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Variables that a launcher sets, with anything in them, up to the store that they lead to. */
+/* A launcher's variables, with any values, up to connecting to the store that they name. */
 #include "common/comm/dist_env.h"
 #include "common/comm/store/store.h"
 #include "common/nn/device.h"

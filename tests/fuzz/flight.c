@@ -1,4 +1,4 @@
-/* Flight records of two ranks: header, calls, header, calls; and what is wrong with the run. */
+/* Flight records of two ranks (header, calls, header, calls), and the diagnosis of the run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static void copy(void *to, size_t bytes, Input from)
     memcpy(to, from.data, from.size < bytes ? from.size : bytes);
 }
 
-/* A record of this and nothing else; its size, which the fuzzer need not guess, is right. */
+/* Writes a record of the input; its size is correct, so that the fuzzer need not guess it. */
 static void write_record(const char *path, Input *input)
 {
     FlightRecord *record = mem_calloc(1, sizeof *record);

@@ -1,4 +1,4 @@
-/* IDX files: images and labels, plain and gzipped; the latter from the input, or packed here. */
+/* IDX files: images and labels, plain and gzipped; the latter from the input or packed here. */
 #include "common/data/dataset.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { IMAGES = 1, PACKED = 2, MAX_BYTES = 1 << 16 };
 
-/* Returns the number of bytes written to packed. */
+/* Compresses the input. Returns the number of bytes written to packed. */
 static size_t pack(Input input, uint8_t *packed)
 {
     z_stream stream = { 0 };

@@ -1,4 +1,4 @@
-/* input.h - the bytes that a fuzzer makes up, taken piece by piece. */
+/* input.h - a fuzzer's bytes, taken piece by piece. */
 #ifndef TESTS_FUZZ_INPUT_H
 #define TESTS_FUZZ_INPUT_H
 
@@ -6,15 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is left of an input. */
+/* The rest of an input. */
 typedef struct {
     const uint8_t *data;
     size_t size;
-    bool stays; // whoever says this does not hang up after it
+    bool stays; // the peer that sends this keeps the connection open
 } Input;
 
-uint8_t input_byte(Input *input); // 0 where there is none left
-Input input_part(Input *input); // two bytes for length and `stays`, then so many bytes
-char *input_line(Input *input, char *line, size_t bytes); // without its end; NULL: none left
+uint8_t input_byte(Input *input); // 0 at the end
+Input input_part(Input *input); // two bytes for length and `stays`, then the bytes
+char *input_line(Input *input, char *line, size_t bytes); // without its newline; NULL at the end
 
 #endif

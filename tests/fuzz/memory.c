@@ -1,8 +1,8 @@
 /*
- * Code that dies in the middle leaves its memory to the end of the process, which does not come
- * here: so the sanitizer tells us of all that is allocated and freed, libraries' memory as well,
- * and what is left of a run is freed after it. A table of pointers with open addressing; freed ones
- * leave a gap that is not used again in the same run.
+ * Code that exits in the middle leaves its memory to the end of the process, which does not come
+ * here. So the sanitizer's hooks report all allocations, libraries' as well, and memory left by a
+ * run is freed after it. A table of pointers with open addressing; freed ones leave a gap that is
+ * not reused in the same run.
  */
 #include "tests/fuzz/memory.h"
 
@@ -16,14 +16,14 @@ static const volatile char gap; // its address stands for a pointer that has bee
 static const volatile void *slots[SLOTS];
 static uint32_t used[SLOTS]; // the slots in use, in order
 static uint32_t num_used, num_live;
-static _Thread_local bool watching; // the fuzzer has threads of its own
+static _Thread_local bool watching; // thread-local, because the fuzzer has its own threads
 
-/* The sanitizer's; absent in builds without. */
+/* Provided by the sanitizer; absent in builds without it. */
 int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *, size_t),
                                               void (*free_hook)(const volatile void *))
     __attribute__((weak));
 
-/* Where a pointer is, or the empty slot where it would be. */
+/* Returns a pointer's slot, or the empty slot where it would be. */
 static uint32_t find(const volatile void *pointer)
 {
     uint32_t slot = (uint32_t)(((uintptr_t)pointer >> 4) * 0x9e3779b1u) % SLOTS;
@@ -35,7 +35,7 @@ static uint32_t find(const volatile void *pointer)
 static void on_malloc(const volatile void *pointer, size_t size)
 {
     (void)size;
-    if (!watching || pointer == NULL || num_used == SLOTS / 2) // so many that some may leak
+    if (!watching || pointer == NULL || num_used == SLOTS / 2) // a full table may miss leaks
         return;
     const uint32_t slot = find(pointer);
     slots[slot] = pointer;

@@ -1,6 +1,6 @@
 /*
- * Forming a process group: a rank of three, whose store says anything, and whose peers, or whoever
- * answers and calls in their place, do so too.
+ * Forming a process group: a rank of three, whose store sends anything, as do its peers or other
+ * programs that answer and connect in their place.
  */
 #include "common/comm/tcp/tcp_mesh.h"
 
@@ -16,7 +16,7 @@ void fuzz_mesh(Input input)
     Store store = { .fd = world_connect(input_part(&input)), .timeout = 1, .host = "hostile" };
     ProcessGroup pg = { .rank = rank, .world_size = 3, .store = &store, .timeout = 1 };
     world_set_peers(input);
-    if (rank < 2) // whose own memory nobody would unmap where the run ends halfway
+    if (rank < 2) // whose memory would stay mapped if the run exits early
         world_set_env("DDP_SHM_DISABLE=1");
 
     Mesh *mesh = mem_calloc(1, sizeof *mesh);

@@ -1,4 +1,4 @@
-/* The metrics of a run, read back when it goes on. */
+/* A run's metrics, read back when it is resumed. */
 #include "common/save/metrics.h"
 
 #include <limits.h>
@@ -21,7 +21,7 @@ void fuzz_metrics(Input input)
     EXPECT(fstat(fileno(steps), &status) == 0 && (size_t)status.st_size <= input.size);
     fclose(steps);
 
-    // What is kept are whole lines.
+    // Only whole lines are kept.
     EXPECT(status.st_size == 0 || input.data[status.st_size - 1] == '\n');
     unlink(path);
 }

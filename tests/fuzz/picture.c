@@ -1,4 +1,4 @@
-/* Pictures that somebody sends: JSON, PGM and PNG, and what becomes of their digit. */
+/* Uploaded pictures: JSON, PGM and PNG, and the classification of their digit. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
-/* A safetensors file as it is; one that is accepted can be copied. */
+/* A safetensors file; one that is accepted can be copied. */
 #include "common/save/safetensors.h"
 
 #include <string.h>
 
 #include "tests/fuzz/targets.h"
 
-/* May this program have written it? */
+/* Returns true if this program may have written the tensor. */
 static bool is_ours(const StoredTensor *tensor)
 {
     return tensor->type < NUM_DTYPES && tensor->ndim <= SAFETENSORS_MAX_DIMS;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Usage: tests/fuzz/seeds.py DIR      Writes inputs for every target to DIR/TARGET, the same ones each time.
-# First what an honest file, command line, store or peer would say, then damaged copies of that: from there the fuzzer
-# goes astray. Needs the programs of step 01 (make 01). The corpus that is kept was grown from these.
+# First the bytes of a valid file, command line, store or peer, then damaged copies of them, from which the fuzzer
+# starts. Needs the programs of step 01 (make 01). The corpus that is kept was grown from these.
 import gzip
 import hmac
 import itertools
@@ -251,7 +251,7 @@ for notices in ([waiting], [abort], [waiting, goodbye], [waiting.replace(b"\3", 
     seed("exchange", b"\0\0", *(part(b"".join(notices)) + part() for _ in range(2)))
     seed("exchange", b"\0\0", *(part(b"".join(notices), True) + part(b"", True) for _ in range(2)))
 
-# What a launcher hears.
+# A launcher's messages.
 failure = {"status": 1, "signal": 9, "time": 1.5e9, "node": 1, "rank": 2, "local_rank": 0, "pid": 77,
            "host": "alpha", "message": "rank 2 \u00e4 fell", "log": "/tmp/log"}
 seed("launch", b"\0", json.dumps(failure, ensure_ascii=False))

@@ -1,7 +1,7 @@
 /*
- * The store's server with its sockets: clients come, send, stop reading, and hang up in any order.
- * Its thread does not start here (world.h); its loop is called instead, and told to end when nobody
- * has anything more to say. It is included for that.
+ * The store's server with its sockets: clients connect, send, stop reading, and close in any order.
+ * Its thread does not start here (world.h); its loop is called instead, and stopped when no client
+ * has anything left to send. Its source is included for that.
  */
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

@@ -1,6 +1,6 @@
 /*
- * Requests to a store from three clients that take turns: whose turn it is, how many bytes, then
- * the bytes. In the end all have gone, and nothing is left of what they stored.
+ * Requests to a store from three clients that take turns: the client, the number of bytes, then
+ * the bytes. In the end all have gone, and nothing that they stored is left.
  */
 #include "common/comm/store/store_service.h"
 

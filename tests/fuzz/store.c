@@ -1,6 +1,6 @@
 /*
- * A client of a store whose server is hostile: a line with a letter for each call, then what the
- * server answers, whatever it is asked. With a dot in the line it does not hang up after that.
+ * A client of a store whose server is hostile: a line with a letter for each call, then the
+ * server's answers, whatever the requests. With a dot in the line it keeps the connection open.
  */
 #include "common/comm/store/store.h"
 

@@ -1,7 +1,7 @@
 /*
  * Runs every fuzz target on its corpus, of at most ten files, and on the hundreds of inputs that
- * seeds.py makes: none of these inputs crashes, hangs, or, under AddressSanitizer, leaks. Finding
- * new ones is make check-fuzz's.
+ * seeds.py makes: none of them crashes, hangs, or, under AddressSanitizer, leaks. make check-fuzz
+ * searches for new ones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,10 +25,10 @@ enum { INPUT_BYTES = 1 << 20 };
 enum { MOST_KEPT = 10, LEAST_MADE = 100 }; // inputs for each target
 
 static char made[256]; // the folder with the inputs of seeds.py
-static char last_words[512]; // if the input in progress is the last one ...
-static int tell_fd; // ... and where to say so
+static char last_words[512]; // message if the input in progress ends the process ...
+static int tell_fd; // ... and the descriptor to write it to
 
-/* Not by _exit, which would end that input only (world.h). */
+/* Reports the input and raises the signal again; _exit would only end that input (world.h). */
 static void on_end(int number)
 {
     signal(number, SIG_DFL);
@@ -59,7 +59,7 @@ static size_t find_inputs(const Target *target, const char *folder, int flags, g
     return found->gl_pathc;
 }
 
-/* Says nothing of what the code under test has to say. */
+/* Discards the output of the code under test. */
 static void test_corpus(void **state)
 {
     const Target *target = *state;
@@ -85,7 +85,7 @@ static void test_corpus(void **state)
     globfree(&found);
 }
 
-/* Most inputs are not kept, but made here. */
+/* Makes the inputs that are not kept in the repository, which are most of them. */
 static int make_inputs(void **state)
 {
     (void)state;

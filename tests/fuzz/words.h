@@ -1,4 +1,4 @@
-/* words.h - an input as a command line: a word a line; lines "$NAME=VALUE" are the environment. */
+/* words.h - an input as a command line: a word a line; "$NAME=VALUE" lines are the environment. */
 #ifndef TESTS_FUZZ_WORDS_H
 #define TESTS_FUZZ_WORDS_H
 
@@ -8,7 +8,7 @@ enum { MAX_WORDS = 48, WORD_BYTES = 512 };
 
 typedef struct {
     char text[MAX_WORDS][WORD_BYTES];
-    char *argv[MAX_WORDS + 2]; // the program's name first, NULL last
+    char *argv[MAX_WORDS + 2]; // program name first, NULL last
     int argc;
 } Words;
 

@@ -1,9 +1,9 @@
 /*
- * world.h - the world as code under a fuzzer sees it: made of the input, without time, without end.
+ * world.h - the simulated environment of code under a fuzzer, made of the input.
  *
  * An error ends the code under test but not the process; a wait is over at once, on a clock that
- * moves by what was waited for; files, peers and environment come from the input. All of it by the
- * linker's --wrap, so that common/ knows nothing of it.
+ * advances by the time waited for; files, peers and environment come from the input. All of it uses
+ * the linker's --wrap, so that common/ is unchanged.
  */
 #ifndef TESTS_FUZZ_WORLD_H
 #define TESTS_FUZZ_WORLD_H
@@ -12,29 +12,29 @@
 
 typedef void Body(Input input);
 
-/* Runs body in such a world. Ends the process if body crosses the line: waits without a deadline,
- * or returns and has not freed what it allocated and opened (may_keep: it need not). */
+/* Runs body in this environment. Ends the process if body waits without a deadline, or returns
+ * without freeing and closing everything (with may_keep it need not). */
 void world_run(Body *body, bool may_keep, const uint8_t *data, size_t size);
 
-/* The path of a file with these bytes; it lives as long as the run. */
+/* Returns the path of a file with these bytes, which exists until the end of the run. */
 const char *world_file(const void *data, size_t size);
 
-/* A folder for files that need a name; what the run writes there, it removes. */
+/* Returns a folder for files that need a name; the run must remove what it writes there. */
 const char *world_folder(void);
 
-/* getenv is to see "NAME=VALUE"; the text must outlive the run. */
+/* Makes getenv return "NAME=VALUE"; the text must outlive the run. */
 void world_set_env(const char *text);
 
-/* A connection on which these bytes come, then its end or nothing more. Takes what is sent. */
+/* Returns a connection that receives these bytes, then its end or nothing; it accepts all sends. */
 int world_connect(Input said);
 
-/* The next connection to be accepted; returns its other end. */
+/* Makes the next connection to be accepted; returns its other end. */
 int world_accept_next(void);
 
-/* Whoever connects, or is accepted, from now on says one part of this. */
+/* Makes every later peer, connected or accepted, send one part of this. */
 void world_set_peers(Input peers);
 
-/* Ends the process, as a fault that the fuzzer is to report. */
+/* Ends the process unless condition holds, so that the fuzzer reports it. */
 #define EXPECT(condition) ((condition) ? (void)0 : world_fault(#condition))
 void world_fault(const char *what);
 

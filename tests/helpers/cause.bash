@@ -1,4 +1,4 @@
-# What a launcher says about a failed job.
+# A launcher's messages about a failed job.
 
 # cause [FILE]: the first failure, as a line: "rank 1 on node 0 (HOST): exit status 3: MESSAGE". A build without extras
 # prints such a line itself; extras/watch prints a table.

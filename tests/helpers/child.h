@@ -1,4 +1,4 @@
-/* child.h - runs a piece of a test in a child, and gives back its status and what it wrote. */
+/* child.h - runs a part of a test in a child process, and returns its status and output. */
 #ifndef TESTS_HELPERS_CHILD_H
 #define TESTS_HELPERS_CHILD_H
 
@@ -24,7 +24,7 @@ typedef void Body(const void *context);
 
 static inline pid_t child_start(Body *body, const void *context, int out_fd, int err_fd)
 {
-    fflush(NULL); // or the child would write it a second time
+    fflush(NULL); // otherwise the child would write it a second time
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -38,7 +38,7 @@ static inline pid_t child_start(Body *body, const void *context, int out_fd, int
     return pid;
 }
 
-/* Its exit status, or 128 + the signal that killed it. */
+/* Waits for a child; returns its exit status, or 128 + the signal that killed it. */
 static inline int child_wait(pid_t pid)
 {
     int status = 0;

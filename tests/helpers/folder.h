@@ -1,4 +1,4 @@
-/* folder.h - a folder of the test's own, and the files in it. */
+/* folder.h - a test's own folder, and the files in it. */
 #ifndef TESTS_HELPERS_FOLDER_H
 #define TESTS_HELPERS_FOLDER_H
 
@@ -57,7 +57,7 @@ static inline void file_put(const char *path, const void *bytes, size_t count)
     assert_int_equal(fclose(file), 0);
 }
 
-/* At most `max` bytes of the file; returns how many. */
+/* Reads at most `max` bytes of the file; returns how many. */
 static inline size_t file_get(const char *path, void *bytes, size_t max)
 {
     FILE *file = fopen(path, "rb");
@@ -67,7 +67,7 @@ static inline size_t file_get(const char *path, void *bytes, size_t max)
     return count;
 }
 
-/* A disk that is full after so many bytes of a file; RLIM_INFINITY: it no longer is. */
+/* Simulates a disk that is full after `bytes` bytes of a file; RLIM_INFINITY ends that. */
 static inline void limit_file_size(rlim_t bytes)
 {
     struct rlimit limit;

@@ -1,5 +1,5 @@
-# free_port: one that nobody listens on, below those that connections are given (from 32768 up): between
-# here and the moment a test uses it, no other test's connection gets it.
+# free_port: a port without a listener, below the ephemeral ports (from 32768 up), so that no other
+# test's connection gets it before the test uses it.
 free_port() {
     local port
     while

@@ -1,4 +1,4 @@
-/* rank_process.h - ranks as processes of a test: what they do, how they end, what they say. */
+/* rank_process.h - ranks as child processes of a test: their body, status and error output. */
 #ifndef TESTS_HELPERS_RANK_PROCESS_H
 #define TESTS_HELPERS_RANK_PROCESS_H
 
@@ -8,7 +8,7 @@
 
 #define LINE_BYTES 512
 
-typedef void RankBody(int rank, int port); // what a rank does
+typedef void RankBody(int rank, int port); // a rank's code
 
 typedef struct {
     RankBody *body;
@@ -33,7 +33,7 @@ static inline Rank start_rank(RankBody *body, int rank, int port)
     return (Rank){ child_start(run_task, &task, STDOUT_FILENO, fileno(said)), said };
 }
 
-/* Waits for its end; its words are in err then. */
+/* Waits for a rank's end and leaves its standard error in err. */
 static inline int end_rank(const Rank *rank)
 {
     const int status = child_wait(rank->pid);
@@ -48,9 +48,9 @@ static inline void expect_success(RankBody *body, int rank, int port)
         fail_msg("rank %d failed: %s", rank, err);
 }
 
-static double brief; // seconds, for ranks that are to wait in vain
+static double brief; // seconds, for ranks whose waits should time out
 
-/* Does rank 0 die with this line? %d in it stands for the port, and %g after that for brief. */
+/* Returns true if rank 0 dies with this line, in which %d is the port, and %g after it brief. */
 static inline bool dies_with(RankBody *body, int port, const char *format, char line[LINE_BYTES])
 {
     const Rank child = start_rank(body, 0, port);
@@ -59,8 +59,8 @@ static inline bool dies_with(RankBody *body, int port, const char *format, char 
     return status == EXIT_FAILURE && strstr(err, line) != NULL;
 }
 
-/* The line a rank dies with, as above. One that is held up for as long as brief may die in another
- * way: then it is tried with more. */
+/* Asserts the line a rank dies with, as above. A rank delayed for as long as brief may die in
+ * another way, so it is retried with a longer one. */
 static inline void expect_death(RankBody *body, int port, const char *format)
 {
     char line[LINE_BYTES];

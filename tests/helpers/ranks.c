@@ -14,11 +14,11 @@
 #include "common/base/log.h"
 #include "common/comm/store/store.h"
 
-#define RANKS_SECONDS 900 // who is there for longer hangs
+#define RANKS_SECONDS 900 // a rank that runs longer hangs
 
 #define TIMEOUT 300.0
 
-static double timeout = TIMEOUT; // of the ranks' calls to each other
+static double timeout = TIMEOUT; // for the ranks' calls to each other
 
 static pid_t fork_child(void)
 {
@@ -29,7 +29,7 @@ static pid_t fork_child(void)
     return pid;
 }
 
-/* A process of its own serves the store, so that the ranks' threads are their own. */
+/* Forks a process that serves the store, so that no rank has the server's thread. */
 static pid_t store_fork(int *port)
 {
     int ends[2];
@@ -70,7 +70,7 @@ static void read_all(FILE *file, char *text, size_t bytes)
     fclose(file);
 }
 
-/* Notes how a child has ended, if it has; a stopped one counts as ended. */
+/* Records how a child has ended, if it has; a stopped one counts as ended. */
 static bool has_ended(pid_t pid, RankEnd *end)
 {
     int status;
@@ -122,8 +122,8 @@ void ranks_run(int world_size, void (*body)(Rank *rank), void *context, RankEnd 
     waitpid(store, NULL, 0);
 }
 
-/* Returns the rank that failed, or -1. If several failed, it returns one that a signal has killed:
- * the others only say that it is gone. */
+/* Returns the rank that failed, or -1. If several failed, returns one that a signal has killed,
+ * because the others only report that it has gone. */
 static int failed_rank(int world_size, const RankEnd *end)
 {
     int failed = -1;
@@ -148,7 +148,7 @@ static bool says(const RankEnd *end, const char *text)
     return end->status == EXIT_FAILURE && strstr(end->errors, text) != NULL;
 }
 
-/* Returns the first rank that a test has neither stopped nor killed and that says something else,
+/* Returns the first rank that a test has neither stopped nor killed and whose error is different,
  * or -1. */
 static int rank_with_other_words(int world_size, const RankEnd *end, const char *text)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# make compile_commands.json: what editors are told.
+# make compile_commands.json: the commands for editors.
 
 @test "editors learn how each C file of the programs is compiled" {
     cd "${BATS_TEST_DIRNAME%/tests/*}"

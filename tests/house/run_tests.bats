@@ -31,7 +31,7 @@ prove() {
     [ "$status" -eq "${2:-0}" ]
 }
 
-# says LINE: the run's last line.
+# says LINE: LINE is the run's last line.
 says() {
     [ "${lines[-1]}" = "$1" ]
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# make check-labs: each question of the quizzes: its experiment gives the answer that is stated, and other answers are
-# told to be wrong. (2 minutes)
+# make check-labs: for each question of the quizzes, its experiment gives the stated answer, and other answers are
+# rejected. (2 minutes)
 
 @test "every quiz" {
     tests/labs/try_quizzes.py

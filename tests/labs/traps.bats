@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# make check-labs: each trap shows its symptom, and right and wrong mends and answers are told apart. (6 minutes)
+# make check-labs: each trap shows its symptom, and right and wrong fixes and answers are distinguished. (6 minutes)
 
 setup() {
     export LAB_SECONDS=${LAB_SECONDS:-120}

@@ -1,4 +1,4 @@
-/* Two launchers of one job, one of which can no longer talk to the other. */
+/* Two launchers of one job that have lost their connection. */
 #include <sys/socket.h>
 
 #include "common/base/log.h"
@@ -7,7 +7,7 @@
 #include "launcher/node_assignment.h"
 #include "tests/helpers/child.h"
 
-#define SECONDS 300 // until both must have ended; child.h kills them at 600
+#define SECONDS 300 // limit for both to end; child.h kills them at 600
 
 static int port;
 
@@ -66,7 +66,7 @@ static void run_node_1(const void *context)
     end(&agents);
 }
 
-/* Else all nodes would wait for one that they take for busy, for ever. */
+/* A node that cannot report its end must exit, or all nodes would wait for it forever. */
 static void test_cannot_say_done(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void join_only(const void *context)
     join(&agents, &flags, "1");
 }
 
-/* Ranks that no node can have, from whoever serves as node 0. */
+/* Node 0 assigns ranks that no node can have. */
 static void test_impossible_ranks(void **state)
 {
     (void)state;
@@ -109,8 +109,7 @@ static void test_impossible_ranks(void **state)
     }
 }
 
-/* What node 0 gives those that come and go: each number as large or small as it may be, and one
- * beyond. */
+/* Node 0's assignments to elastic nodes: each number at its limits and one beyond. */
 static void test_impossible_assignments(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Failures travel between nodes as JSON, and come back as they were; nonsense is turned away. */
+/* Failures are sent between nodes as JSON and decoded unchanged; invalid ones are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,7 +110,7 @@ static void test_nonsense(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         assert_false(failure_decode(&failure, texts[i], strlen(texts[i])));
 
-    const int statuses[] = { 0, -1, 256 }; // none may pass for an end without failure
+    const int statuses[] = { 0, -1, 256 }; // none may count as success
     for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
         Failure wrong = EXAMPLE;
         wrong.status = statuses[i];
@@ -119,7 +119,7 @@ static void test_nonsense(void **state)
         free(text);
     }
 
-    const double times[] = { -1, 253402300800.0, 9e18, 1e300 }; // no dates, or none of four digits
+    const double times[] = { -1, 253402300800.0, 9e18, 1e300 }; // not dates, or beyond year 9999
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         Failure wrong = EXAMPLE;
         wrong.time = times[i];
@@ -139,7 +139,7 @@ static void test_cut_off_json(void **state)
     free(text);
 }
 
-/* A worker may leave anything in place of its error file, even what nobody can read to an end. */
+/* A worker may leave anything in place of its error file, even something endless. */
 static void test_error_file_that_is_a_pipe(void **state)
 {
     (void)state;

@@ -1,5 +1,4 @@
-/* What the launcher makes of torchrun's flags. Mistakes end the process: tests/steps/ddprun.bats.
- */
+/* How the launcher parses torchrun's flags. tests/steps/ddprun.bats tests errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,7 +121,7 @@ static void test_nodes_that_come_and_go(void **state)
     assert_true(flags.join_timeout == 7);
     assert_true(flags.heartbeat_interval == 2);
     flags_free(&flags);
-    // As PyTorch's own tests write it.
+    // From PyTorch's own tests.
     PARSE(&flags, "--nnodes=1:2", "--nproc-per-node=4", "--rdzv-backend=c10d",
           "--rdzv-endpoint=localhost:7",
           "--rdzv-conf='join_timeout=5,last_call_timeout=1,timeout=4'", "--rdzv-id=7",
@@ -132,7 +131,7 @@ static void test_nodes_that_come_and_go(void **state)
     flags_free(&flags);
 }
 
-/* Those of whoever runs the tests must not count. */
+/* Removes the flag variables of the environment that runs the tests. */
 static void clear_flag_variables(void)
 {
     extern char **environ;
@@ -142,7 +141,7 @@ static void clear_flag_variables(void)
         const bool ours =
             strncmp(name, "PET_", 4) == 0 || strncmp(name, "TORCH", strlen("TORCH")) == 0;
         if (ours && unsetenv(name) == 0)
-            variable = environ; // the list has moved
+            variable = environ; // restarts, because the list has moved
         else
             variable++;
     }

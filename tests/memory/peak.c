@@ -1,5 +1,5 @@
 /*
- * peak - runs a command and says on standard error how much memory it had at most: "peak: 4.7 MB".
+ * peak - runs a command and reports on standard error its maximum memory: "peak: 4.7 MB".
  *
  *     peak COMMAND...
  *

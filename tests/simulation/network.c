@@ -1,5 +1,5 @@
-/* No program: tasks that make calls at random, to test the simulator itself. A simulator that
- * became faster must still give the traces that it gave before (simulation.bats has their hash). */
+/* Tasks that make random calls, to test the simulator itself. An optimized simulator must still
+ * produce the same traces as before (simulation.bats has their hash). */
 #include <stdint.h>
 
 #include "tests/simulation/scenario.h"
@@ -11,8 +11,8 @@
 #define SERVED 4 // connections at a time
 
 static char bytes[2048];
-static int served[SERVED]; // descriptors; 0: none
-static int wake_up; // an event
+static int served[SERVED]; // descriptors (0 if none)
+static int wake_up; // event descriptor
 
 static short some_events(void)
 {
@@ -49,7 +49,7 @@ static void take(int epoll, int fd)
     sim_close(fd);
 }
 
-/* A thread beside the server: it polls the same connections. */
+/* Runs a thread beside the server that polls the same connections. */
 static void *disturb(void *unused)
 {
     while (sim_now() < 1000 + LIFE) {

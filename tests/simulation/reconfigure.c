@@ -1,6 +1,6 @@
 /* Ranks that agree on their next group after a failure: 05_fault_tolerance/reconfigure/agreement.c
- * as it is, over the simulated store. Launcher, connections and training are imitated: a rank sees
- * the messages of its own generation, and no others. */
+ * unchanged, over the simulated store. Launcher, connections and training are simulated: a rank
+ * sees only the messages of its own generation. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define PORT 29500
 #define PREFIX "ddp.c/job/0/"
 #define SEATS 3
-#define LIVES 3 // processes of a seat
+#define LIVES 3 // maximum processes per seat
 #define STEPS 4
 #define GENERATIONS 64
 #define TIMEOUT 3.0
@@ -20,16 +20,16 @@
 
 typedef struct {
     int seat, life;
-    int64_t generation; // in which it is, or was
+    int64_t generation; // its current or last generation
     bool left;
-    int step; // -1: it has no state
-    int status; // -1: it has not ended of its own accord
+    int step; // -1 if it has no state
+    int status; // -1 if it has not exited by itself
 } Process;
 
 typedef struct {
     bool is_known;
     int member[SEATS];
-    int value[STEPS + 4][SEATS]; // of each collective; 0: not sent yet
+    int value[STEPS + 4][SEATS]; // values sent in each collective (0 if not yet)
 } Generation;
 
 static Process processes[SEATS * LIVES];
@@ -42,7 +42,7 @@ static int number_of(int seat, int its_life)
     return 1 + seat * LIVES + its_life;
 }
 
-/* Will this member send nothing more in the generation? */
+/* Returns true if this member will send nothing more in the generation. */
 static bool is_gone(const Generation *generation, int64_t number, int seat)
 {
     const Process *process = &processes[seat * LIVES + generation->member[seat]];
@@ -50,7 +50,7 @@ static bool is_gone(const Generation *generation, int64_t number, int seat)
            process->generation > number || (process->generation == number && process->left);
 }
 
-/* A collective: true if all members have sent theirs. */
+/* Takes part in a collective. Returns true if all members have sent their values. */
 static bool exchange(const Agreement *a, int round, int value)
 {
     Generation *generation = &generations[a->generation];
@@ -69,7 +69,7 @@ static bool exchange(const Agreement *a, int round, int value)
     return true;
 }
 
-/* Compares the record with the one that others read. */
+/* Enters a generation and compares its record with the one that other members read. */
 static bool enter(Process *own, const Agreement *a)
 {
     if (a->generation < 1 || a->generation >= GENERATIONS) {
@@ -92,7 +92,7 @@ static bool enter(Process *own, const Agreement *a)
     return true;
 }
 
-/* Forms the group, shares the state, and trains to the end. True: all have done so. */
+/* Forms the group, shares the state, and trains. Returns true if all members reached the end. */
 static bool work(Process *own, const Agreement *a)
 {
     Generation *generation = &generations[a->generation];
@@ -162,7 +162,7 @@ static void start(Store *store, int seat)
     sim_start(number_of(seat, life[seat]), be_rank, process);
 }
 
-/* As 05_fault_tolerance/reconfigure/seats.c. Returns how many seats still have a process that runs,
+/* Like 05_fault_tolerance/reconfigure/seats.c. Returns how many seats still have a running process
  * or get a new one. */
 static int look_after(Store *store)
 {

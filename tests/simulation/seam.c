@@ -99,7 +99,7 @@ int __wrap_poll(struct pollfd *polled, nfds_t count, int milliseconds)
     return sim_poll(polled, count, milliseconds);
 }
 
-/* Pauses are for one process of many, whose clock is the same: so it does not stand still. */
+/* A pause stops one process, but all share one clock, so it does not stand still. */
 double __wrap_seconds_awake(void) { return sim_now(); }
 int __wrap_poll_awake(struct pollfd *polled, unsigned long count, double seconds)
 {
@@ -152,7 +152,7 @@ int __wrap_pthread_join(pthread_t thread, void **result)
 }
 
 int __wrap_kill(pid_t process, int signal) { return (void)process, (void)signal, 0; }
-pid_t __wrap_getpid(void) { return 4711; } // else another one in each run
-void __wrap_comfort_port_owner(int port, char *text, size_t bytes) { (void)port, (void)text, (void)bytes; } // nobody outside
-void *__wrap_mem_calloc(size_t count, size_t size) { return calloc(count, size); } // which does not touch what nobody uses
+pid_t __wrap_getpid(void) { return 4711; } // otherwise it would differ in each run
+void __wrap_comfort_port_owner(int port, char *text, size_t bytes) { (void)port, (void)text, (void)bytes; } // there are no outside processes
+void *__wrap_mem_calloc(size_t count, size_t size) { return calloc(count, size); } // does not touch unused pages
 void __wrap__exit(int status) { (void)status, sim_exit(); }

@@ -1,8 +1,8 @@
-/* Usage: simulate SCENARIO COUNT [FIRST]      Runs so many seeds, beginning with FIRST (1).
- *        simulate SCENARIO replay SEED        The same run again, with every call.
- * SIM_TRACES=1 prints the hash of each seed's calls: a simulator that is only faster has the same.
- * SCENARIO is store, rendezvous, elastic, reconfigure or network. A seed that fails is a line, and
- * the status is 1 then. */
+/* Usage: simulate SCENARIO COUNT [FIRST]      Runs COUNT seeds, beginning with FIRST (1).
+ *        simulate SCENARIO replay SEED        Repeats a run, printing every call.
+ * SIM_TRACES=1 prints the hash of each seed's calls, which an optimized simulator must not change.
+ * SCENARIO is store, rendezvous, elastic, reconfigure or network. A seed that fails is reported
+ * in one line, and the status is then 1. */
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,12 +19,12 @@
 
 #define PORT 29500
 #define CLIENTS 3
-#define OPERATIONS 5 // of a client
+#define OPERATIONS 5 // operations of a client
 #define KEYS 2
-#define BATCH 500 // runs of one process: killed tasks leave memory behind
+#define BATCH 500 // runs per process, because killed tasks leave memory behind
 #define ABSENT INT64_MIN
 #define JOIN_SECONDS 30.0
-#define MARGIN 60.0 // for the last answers, and for pauses
+#define MARGIN 60.0 // seconds for the last answers and for pauses
 
 typedef enum { SET, GET, ADD, COMPARE_SET, CHECK_KEY, WAIT_KEY, NUM_KINDS } Kind;
 
@@ -32,7 +32,7 @@ typedef struct {
     Kind kind;
     int key;
     int64_t argument, expected, result;
-    double begun, ended, deadline; // ended: INFINITY: it may have happened, or not
+    double begun, ended, deadline; // ended: INFINITY if it may or may not have happened
 } Operation;
 
 static Operation history[CLIENTS * OPERATIONS];
@@ -46,10 +46,9 @@ void complain(const char *what, int64_t value)
         snprintf(wrong, sizeof wrong, "%s (%lld)", what, (long long)value);
 }
 
-/* ---- is there an order in which one table, one operation after the other, gives these results?
- * ---- */
+/* ---- linearizability: do the results fit a sequential order of operations on one table? ---- */
 
-/* False: the operation cannot come now. */
+/* Returns false if the operation cannot come next. */
 static bool apply(const Operation *op, int64_t *value)
 {
     const bool is_known = op->ended < INFINITY;
@@ -203,7 +202,7 @@ static const char *run_store(void)
     return stuck;
 }
 
-/* ---- launchers that meet ---- */
+/* ---- rendezvous of launchers ---- */
 
 static Flags flags[FLAGS_MAX_NODES > 8 ? 8 : 1];
 static Ranks ranks[8];
@@ -277,13 +276,13 @@ static const char *run_rendezvous(void)
     return stuck;
 }
 
-/* ---- nodes that come and go, whose group is formed again and again ---- */
+/* ---- nodes that join and leave, whose group is formed repeatedly ---- */
 
 static Group groups[3];
 static Agents agents[3];
 static bool is_done[3];
 
-/* Each rank is counted in the attempt's store: nobody else may have it there. */
+/* Counts each rank in the attempt's store, where no other node may have it. */
 static void take_ranks(const Flags *own, Agents *taker)
 {
     for (int r = 0; r < own->nproc_per_node && own->max_nodes > 1; r++) {
@@ -296,7 +295,7 @@ static void take_ranks(const Flags *own, Agents *taker)
         complain("no such rank", taker->ranks.first_rank);
 }
 
-/* Sleeps instead of ranks that work. Is there another attempt (ddprun.c)? */
+/* Sleeps in place of working ranks. Returns true if there is another attempt (ddprun.c). */
 static bool work(Group *group, Agents *own)
 {
     const double end = sim_now() + (double)sim_random(30000) / 1e3;
@@ -386,7 +385,7 @@ static uint64_t run_seed(const char *(*run)(void), uint64_t seed)
     return sim_hash();
 }
 
-/* In a child process. The number of failures. */
+/* Runs seeds in a child process. Returns the number of failures. */
 static int run_batch(const char *(*run)(void), uint64_t first, uint64_t count)
 {
     fflush(stdout);
@@ -426,7 +425,7 @@ int main(int argc, char **argv)
     }
     unsetenv(SECRET_VARIABLE);
     mallopt(M_MMAP_THRESHOLD,
-            128 << 10); // not more with time: such memory has no pages until it is used
+            128 << 10); // fixed, so that unused memory has no pages
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     if (getenv("SIM_STDERR") == NULL && freopen("/dev/null", "w", stderr) == NULL)
         return 2;

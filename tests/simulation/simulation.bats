@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The store and the rendezvous as they are, over a clock and sockets that a seed decides (README.md).
+# The store and the rendezvous, unchanged, over a clock and sockets driven by a seed (README.md).
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}" || return
@@ -35,7 +35,7 @@ setup() {
     SIM_TRACES=1 "$SIMULATE" network 300 | sha256sum | grep -q ^22f3cde32e1a938aae32afeca4723992cdd3251e11c19f2b4dbe2428a3e61ee9
 }
 
-# finds FAULT SCENARIO WORDS [SEEDS]: says after how many.
+# finds FAULT SCENARIO WORDS [SEEDS]: prints after how many seeds.
 finds() {
     run "${SIMULATE}_$1" "$2" "${4:-3000}"
     echo "$output"

@@ -1,7 +1,7 @@
-/* Tasks are coroutines, so a run has one order of events, which random numbers from the seed
- * choose. Connections are streams of bytes: messages are late, never lost or overtaken, as with
- * TCP; but a connection may end at any time. */
-#undef _FORTIFY_SOURCE // it takes a jump to another stack for an error
+/* Tasks are coroutines, so a run has one order of events, chosen by random numbers from the seed.
+ * Connections are byte streams: as with TCP, messages are late, but never lost or reordered; but a
+ * connection may end at any time. */
+#undef _FORTIFY_SOURCE // because it reports a longjmp to another stack as an error
 #include "tests/simulation/simulation_state.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 Simulation sim;
-static char *stacks[MAX_TASKS]; // used again by the next run,
-static jmp_buf begins[MAX_TASKS]; // and so is the first frame on each
+static char *stacks[MAX_TASKS]; // reused by the next run,
+static jmp_buf begins[MAX_TASKS]; // as is the first frame on each
 bool sim_prints;
 
 /* ---- chance ---- */
@@ -21,7 +21,7 @@ bool sim_prints;
 uint64_t sim_random(uint64_t below)
 {
     const uint64_t drawn = draw();
-    return below == 1 ? 0 : drawn % below; // a division takes long
+    return below == 1 ? 0 : drawn % below; // because a division is slow
 }
 
 bool sim_chance(double probability)
@@ -60,8 +60,8 @@ uint64_t sim_hash(void)
 
 static int next_task(void);
 
-/* Goes on in another task, or with -1 in sim_run. Without setcontext or swapcontext: they ask the
- * kernel for the mask of signals, which took half of the time of a run. */
+/* Continues in another task, or with -1 in sim_run. Does not use setcontext or swapcontext, whose
+ * system calls for the signal mask took half of a run's time. */
 static void go_on(int next)
 {
     sim.current = next;
@@ -74,7 +74,7 @@ static void go_on(int next)
     _longjmp(begins[next], 1);
 }
 
-/* The first frame on a stack, which is never left: the next task of this number begins here. */
+/* Is the first frame on a stack and never returns: the next task of this number begins here. */
 static void stay(int number)
 {
     if (_setjmp(begins[number]) == 0)
@@ -123,7 +123,7 @@ int sim_thread(void *(*run)(void *), void *argument)
     return task;
 }
 
-/* The current task loses its turn: it looks itself which one is next, perhaps the same. */
+/* Ends the current task's turn and continues with the next task, which may be the same one. */
 static void yield(void)
 {
     Task *task = &sim.task[sim.current];
@@ -135,7 +135,7 @@ static void yield(void)
     errno = error;
 }
 
-/* At each call another task may go on, and this one may be stopped for a while. */
+/* At each call another task may run, and this one may be paused. */
 void sim_step(void)
 {
     if (sim.current < 0)
@@ -216,7 +216,7 @@ void sim_kill_at(double seconds, int process)
 
 /* ---- the scheduler ---- */
 
-/* Is something ready of what it polls? */
+/* Returns true if a descriptor that the task polls is ready. */
 static bool polls_ready(Task *task, unsigned own)
 {
     if (!(sim.stale & own) && sim.now < task->next_look) {
@@ -260,7 +260,7 @@ static double next_event(void)
         if (!s->is_used)
             continue;
         next = until(s->reset_at, until(s->end_at, until(s->open_at, next)));
-        int first = 0; // of those that are to come: they are in order
+        int first = 0; // the first piece still to come; pieces are in order
         while (first < s->num_pieces && s->pieces[first].at <= sim.now)
             first++;
         if (first < s->num_pieces)
@@ -294,8 +294,8 @@ static void kill_on_time(void)
     }
 }
 
-/* One of the tasks that can go on; time passes until there is one. -1: the run ends, and sim.stuck
- * says why. */
+/* Returns a task that can run, after advancing time until there is one, or -1 if the run ends, for
+ * the reason in sim.stuck. */
 static int next_task(void)
 {
     sim.current = -1;

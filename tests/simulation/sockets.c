@@ -1,4 +1,4 @@
-/* The network: sockets are streams of bytes, which arrive late and in parts. */
+/* The network: sockets are byte streams, which arrive late and in parts. */
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
@@ -136,7 +136,7 @@ static void arrive(Socket *s)
         s->arrived = s->pieces[done].end;
     memmove(s->pieces, s->pieces + done, (size_t)(s->num_pieces - done) * sizeof *s->pieces);
     if (s->num_pieces == MAX_PIECES)
-        sim_touch(s->peer); // there is room
+        sim_touch(s->peer); // there is room now
     s->num_pieces -= done;
 }
 
@@ -155,7 +155,7 @@ ssize_t sim_send(int fd, const void *data, size_t bytes)
         return sim_touch(fd - SIM_FIRST_FD), (ssize_t)(s->arrived = s->written = s->read + 1, 1);
     if (s->reset_at <= sim.now)
         return fail(ECONNRESET);
-    if (s->peer < 0) { // it has closed, and will say so
+    if (s->peer < 0) { // the peer has closed, and will send a reset
         s->reset_at = earlier(s->reset_at, sim.now + sim_delay());
         sim_touch_at(s->reset_at, s);
         return (ssize_t)bytes;
@@ -169,7 +169,7 @@ ssize_t sim_send(int fd, const void *data, size_t bytes)
     for (size_t i = 0; i < count; i++)
         to->data[(to->written + i) % BUFFER] = ((const unsigned char *)data)[i];
     to->written += count;
-    const bool may_fail = s->process != to->process; // else no wire is in between
+    const bool may_fail = s->process != to->process; // no network inside a process
     double when = sim.now + sim_delay() +
                   (chance(sim.faults.stall) && may_fail ? 1 + (double)sim_random(40) : 0);
     if (to->num_pieces > 0)
@@ -221,7 +221,7 @@ int sim_close(int fd)
         double *end = s->read < s->written || s->is_new ? &other->reset_at : &other->end_at;
         *end = earlier(*end, fmax(last, sim.now + sim_delay()));
         other->peer = -1;
-        if (other->is_new) // it was not accepted yet: it will be, and found closed
+        if (other->is_new) // not accepted yet: it will be accepted and found closed
             other->end_at = earlier(other->end_at, fmax(last, sim.now + sim_delay()));
     }
     for (int i = 0; i < sim.num_sockets; i++) {
@@ -262,7 +262,7 @@ static int epoll_ready(const Socket *s, struct epoll_event *events, int most)
     return count;
 }
 
-/* What poll would say of it; POLLIN and so on have the values of EPOLLIN and so on. */
+/* Returns the events that poll would; POLLIN and so on have the values of EPOLLIN and so on. */
 int sim_ready(int fd)
 {
     Socket *s = at(fd);

@@ -1,4 +1,4 @@
-# What the tests of bad days share: ranks started by hand, and a look at what is left behind.
+# Shared by the tests of faults: ranks started by hand, and checks for leftovers.
 
 bats_require_minimum_version 1.5.0
 load ../helpers/cause
@@ -17,7 +17,7 @@ setup() {
     unset OMP_NUM_THREADS RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 }
 
-# Whatever a test does: no process stays, no half-written file, no temporary folder.
+# After every test: no process is left, no half-written file, no temporary folder.
 teardown() {
     nobody_left || { ps -fp "$(left_over | paste -sd ,)" && kill -KILL $(left_over) && false; } &&
         [ -z "$(find "$OUT" -name '*.tmp')" ] &&
@@ -41,8 +41,8 @@ none_left() {
     [ -z "$(left_over)" ]
 }
 
-# until_true SECONDS COMMAND...: false when it has not become true by then. (A limit, which only a test
-# that fails gets to: on a machine that is busy with other things all takes many times as long.)
+# until_true SECONDS COMMAND...: fails if COMMAND does not succeed by then. (Only a failing test reaches
+# this limit; on a busy machine everything takes many times as long.)
 until_true() {
     local end=$((SECONDS + $1))
     shift
@@ -57,7 +57,7 @@ has_line() {
 }
 
 # start_rank NAME RANK WORLD_SIZE [VARIABLE=VALUE ...] [-- OPTIONS]: a rank as from a shell loop, in
-# the background. What it says goes to $OUT/NAME, its status to $OUT/NAME.status when it has ended.
+# the background. Its output goes to $OUT/NAME, its status to $OUT/NAME.status when it has ended.
 start_rank() {
     local name=$1 rank=$2 world_size=$3 variables=()
     shift 3
@@ -76,8 +76,8 @@ rank_to_end() {
     echo "$status" >"$OUT/$name.status"
 }
 
-# ended NAME STATUS TEXT: a rank ended with this status and this one line on standard error; after 5 s it may also have
-# said which rank it waits for.
+# ended NAME STATUS TEXT: a rank ended with this status and one line on standard error; after 5 s it may also have
+# reported which rank it waits for.
 ended() {
     local said
     until_true 250 test -s "$OUT/$1.status"
@@ -92,12 +92,12 @@ sockets() {
     grep -Ehs "^ *[0-9]+: [0-9A-F]+:$(printf %04X "$1") [0-9A-F:]+ $2 " /proc/net/tcp /proc/net/tcp6
 }
 
-# Does anybody listen on this port?
+# Succeeds if a process listens on this port.
 listens() {
     [ -n "$(sockets "$1" 0A)" ]
 }
 
-# For jobs that only a signal ends: none of their own timeouts does, whatever takes how long.
+# For jobs that only a signal ends, and never a timeout of their own.
 ENDLESS="1000000000 $LINEAR --timeout 300 --checkpoint-dir"
 
 # The number of a signal.
@@ -119,7 +119,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@" >"$OUT/said" 2>&1 3>&- &
     done
 }
 
-# job_ends STATUS: it does so long before any timeout (of 300 s), and nobody is left.
+# job_ends STATUS: the job ends long before any timeout (of 300 s), and no process is left.
 job_ends() {
     local status=0
     SECONDS=0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Attackers at all ports of a job of two ranks: it trains as if nobody were there.
+# Attackers at all ports of a job of two ranks: it trains undisturbed.
 
 load bad_helper
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
-# The master's address and port: in use, wrong, unknown, somebody else's; and nodes at odds.
+# The master's address and port: in use, wrong, unknown, another program's; and nodes that disagree.
 
 load bad_helper
 
-# A server that is no store: says its greeting to whoever comes, if it has one. Sets port and server.
+# A server that is not a store: sends its greeting, if any, to every client. Sets port and server.
 stranger() {
     rm -f "$OUT/stranger"
     python3 - "$@" >"$OUT/stranger" 3>&- <<'EOF2' &

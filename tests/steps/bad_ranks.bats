@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
-# Ranks that do not come, come late, come twice, or are of another job: who says what, and when.
+# Ranks that do not come, come late, come twice, or are of another job: which rank reports what, and when.
 
 load bad_helper
 
-# in_time NAME: long before the timeout that a rank has if it is told none, which is 300 s.
+# in_time NAME: long before a rank's default timeout of 300 s.
 in_time() {
     [ "$(cat "$OUT/$1.seconds")" -le 100 ] || { echo "$1 took $(cat "$OUT/$1.seconds") s" && false; }
 }

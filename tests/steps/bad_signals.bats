@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Signals to each process of a job: what status its starter sees, who is named, who is left.
+# Signals to each process of a job: the status that its parent sees, the process named, and those left.
 
 load bad_helper
 

@@ -15,7 +15,7 @@ load bad_helper
     for child in 1 2; do
         for signal in INT TERM HUP KILL; do
             start_job 02_multi_gpu_spawn/train $ENDLESS "$OUT/d" --nproc 2
-            # Of two children that have ended, wait() tells of the older one first. So that must not
+            # Of two children that have ended, wait() reports the older one first. So that must not
             # end as well, for want of the other, before the parent looks.
             [ $child -eq 1 ] || kill -STOP "$(pgrep -P $job | head -n 1)"
             kill -$signal "$(pgrep -P $job | sed -n ${child}p)"

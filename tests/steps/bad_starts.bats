@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Starts that cannot work: a nonsensical environment, devices and processes that are not there.
+# Starts that cannot work: an invalid environment, missing devices and processes.
 
 load bad_helper
 
@@ -14,7 +14,7 @@ fails_with() {
     echo "$*: status $status after $SECONDS s: $output" && return 1
 }
 
-# one_rank STATUS WORDS VARIABLE=VALUE | -u VARIABLE: a rank whose environment is not as it should be.
+# one_rank STATUS WORDS VARIABLE=VALUE | -u VARIABLE: a rank with an invalid environment.
 one_rank() {
     fails_with "$1" "$2" env RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 \
         MASTER_PORT=29500 env "${@:3}" "$TRAIN" 1 $LINEAR --timeout 200 --checkpoint-dir "$OUT/c"

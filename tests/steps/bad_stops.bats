@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
-# A rank that is stopped reads nothing and says nothing: the others end in time and name it.
+# A stopped rank neither reads nor sends: the others end in time and name it.
 
 load bad_helper
 
-# stop_one RANK TIMEOUT: three ranks that would train for ever, without a launcher; once they train, one
+# stop_one RANK TIMEOUT: three ranks that would train forever, without a launcher; once they train, one
 # is stopped. Their numbers go to pids. (The timeout is also that of three starts on a busy machine.)
 stop_one() {
     local culprit=$1 rank
@@ -86,7 +86,7 @@ stop_one() {
     until_true 100 test -s "$OUT/zero.status"
 }
 
-# whole NAME COMMAND...: two ranks that would train for ever, and each counts its epochs. Adds to jobs.
+# whole NAME COMMAND...: two ranks that would train forever, and each counts its epochs. Adds to jobs.
 whole() {
     local name=$1
     shift
@@ -94,7 +94,7 @@ whole() {
     jobs+=($!)
 }
 
-# Has each of two ranks written this many lines of epochs?
+# Succeeds if each of two ranks has written this many lines of epochs.
 trained() { # NAME LINES
     [ "$(grep -c '^\[CPU0\] Epoch' "$OUT/$1")" -ge "$2" ] && [ "$(grep -c '^\[CPU1\] Epoch' "$OUT/$1")" -ge "$2" ]
 }

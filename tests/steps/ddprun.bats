@@ -1,4 +1,4 @@
-# The launcher: what it tells the ranks, and what it understands.
+# The launcher: the ranks' environment, and its command line.
 
 bats_require_minimum_version 1.5.0
 load ddprun_helper

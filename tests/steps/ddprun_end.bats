@@ -1,4 +1,4 @@
-# The launcher: how ranks end, what it answers then, and what it leaves behind.
+# The launcher: how ranks end, its status then, and leftovers.
 
 bats_require_minimum_version 1.5.0
 load ddprun_helper

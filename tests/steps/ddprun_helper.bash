@@ -1,4 +1,4 @@
-# What the tests of the launcher share.
+# Shared by the tests of the launcher.
 
 load "${BASH_SOURCE%/*}/../helpers/free_port" # from wherever the test is
 load "${BASH_SOURCE%/*}/../helpers/cause"
@@ -11,7 +11,7 @@ setup() {
     unset OMP_NUM_THREADS LOCAL_RANK CUDA_VISIBLE_DEVICES
 }
 
-# Whatever a test does: no temporary folder stays, and no process that carries this test's mark.
+# After every test: no temporary folder is left, and no process that carries this test's mark.
 teardown() {
     await nobody_left || return 1
     [ -z "$(ls -A "$TMPDIR")" ] || { find "$TMPDIR" && return 1; }
@@ -39,7 +39,7 @@ ddprun() {
     timeout 200 "${DDPRUN:-03_torchrun_env/ddprun}" "$@"
 }
 
-# await COMMAND...: until it succeeds, for 100 s at most, which only a test that fails takes.
+# await COMMAND...: waits until it succeeds, for 100 s at most, which only a failing test takes.
 await() {
     local end=$((SECONDS + 100))
     until "$@" > /dev/null 2>&1; do

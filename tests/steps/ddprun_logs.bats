@@ -1,4 +1,4 @@
-# The launcher: its folders, where the ranks leave their errors.
+# The launcher: its folders, where the ranks write their errors.
 
 bats_require_minimum_version 1.5.0
 load ddprun_helper

@@ -5,7 +5,7 @@ load ddprun_helper
 
 eval "base_$(declare -f setup)"
 
-# The jobs have a secret, and so say nothing of it. In a build without extras they have none: see two_nodes.
+# The jobs have a secret, and so do not warn about it. In a build without extras they have none: see two_nodes.
 setup() {
     base_setup
     has_secrets || return 0
@@ -146,7 +146,7 @@ b 2 1/2" ]
     [ -z "$(cat "$OUT/node_0" "$OUT/node_1")" ]
 }
 
-# The store at that port has what node 1 says of itself (asked by CHECK, which answers 0 then).
+# The store at that port has node 1's report about itself (queried by CHECK, which answers 0 then).
 node_1_is_there() {
     python3 - "$1" <<'EOF'
 import socket, struct, sys

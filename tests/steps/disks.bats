@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Disks that are full, read-only or not ours, folders that are none: one line, and before the training
-# where that can be known, then with status 2; the checkpoints there are stay, and nothing else does.
+# Disks that are full, read-only or another user's, paths that are not folders: one line, before the
+# training if possible, then with status 2; existing checkpoints stay, and no other file does.
 
 setup() {
     scratch=$BATS_TEST_TMPDIR
@@ -40,7 +40,7 @@ fails_at_start() { # [STATUS] WORDS COMMAND...
     no_line '^\[CPU\|^Train'
 }
 
-# Runs a script with a file system of its own, whose folder is its $1; skips where nobody may mount
+# Runs a script with a file system of its own, whose folder is its $1; skips where mounting is not allowed
 # one. In the script, `fails COMMAND` must fail.
 with_disk() { # OPTIONS SCRIPT
     local namespace="unshare -m"
@@ -53,7 +53,7 @@ with_disk() { # OPTIONS SCRIPT
     echo "$output"
 }
 
-# As a user to whom permissions matter: root may do everything.
+# As an ordinary user, because root passes every permission check.
 nobody() {
     [ "$(id -u)" -ne 0 ] || echo setpriv --reuid 65534 --regid 65534 --clear-groups
 }

@@ -6,7 +6,7 @@ setup() {
     unset LOCAL_RANK RANK
 }
 
-# diverges COMMAND...: it ends with status 1 and says so, once, on standard error.
+# diverges COMMAND...: it ends with status 1 and reports that, once, on standard error.
 diverges() {
     rm -rf "$OUT/c"
     status=0

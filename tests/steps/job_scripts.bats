@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The job scripts of steps 04 and 05 with a pretended Slurm: what they do with the variables that it sets or does not
+# The job scripts of steps 04 and 05 with a simulated Slurm: what they do with the variables that it sets or does not
 # set. tests/against/slurm has the real one.
 
 bats_require_minimum_version 1.5.0

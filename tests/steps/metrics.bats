@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# --metrics-dir over runs that end early, go on, or have no group: each step stands there once.
+# --metrics-dir in runs that end early, are resumed, or have no group: each step appears once.
 
 setup() {
     metrics=$BATS_TEST_TMPDIR/metrics saved=$BATS_TEST_TMPDIR/saved
@@ -19,7 +19,7 @@ train() {
     train 2 --max-steps 5
     [ "$(steps rank1.jsonl)" = "1 2 3 4 5" ]
     cp "$metrics/rank1.jsonl" "$BATS_TEST_TMPDIR/before"
-    # Steps that no snapshot knows of: they will be trained again.
+    # Steps after the last snapshot, which will be trained again.
     echo '{"epoch":1,"step":6,"rank":1,"loss":99}' >>"$metrics/rank1.jsonl"
     for step in 4 5 6; do echo "{\"epoch\":0,\"step\":$step,\"rank\":2,\"loss\":1}"; done >"$metrics/rank2.jsonl" # of a larger group
     train 2
@@ -55,7 +55,7 @@ train() {
         --metrics-dir "$metrics"
     [ "$(tail -n 1 "$metrics/rank0.jsonl")" = '{"epoch":0,"step":30,"rank":0,"loss":null}' ]
     tools/plot.sh "$metrics"
-    # Where one rank has lost it, the other's loss says nothing of the group's: the picture has nothing of it.
+    # If one rank has lost a step, the other's loss is not the group's, so the picture omits it.
     for loss in 7 8; do
         for step in 1 2 3 4 5; do echo "{\"step\":$step,\"loss\":1}"; done >"$metrics/rank1.jsonl"
         sed "3s/1}/$loss}/" "$metrics/rank1.jsonl" >"$metrics/rank0.jsonl"

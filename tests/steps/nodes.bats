@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Several nodes: pretended ones that are all this machine, and two hosts with networks of their own
+# Several nodes: simulated ones that are all this machine, and two hosts with networks of their own
 # (tests/steps/two_hosts.sh). What a cluster adds to that is tested by make check-slurm.
 
 bats_require_minimum_version 1.5.0
@@ -18,7 +18,7 @@ losses() {
     sed -n 's/^Train Epoch.*Loss: //p' "$@"
 }
 
-# Losses of step 03 with so many ranks, to compare with.
+# Losses of step 03 with RANKS ranks, to compare with.
 expect() {
     timeout 300 03_torchrun_env/run.sh "$@" $options 2>"$OUT/err" | losses >"$OUT/expected"
     [ -s "$OUT/expected" ]

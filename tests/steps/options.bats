@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Nonsense for every option that a program's own --help lists: one line, status 2, before any work.
+# Invalid values for every option that a program's own --help lists: one line, status 2, before any work.
 # (tests/common/base/test_options.c feeds far more to the tables behind.)
 
 SOME="01_single_gpu/train 02_multi_gpu_spawn/train 05_fault_tolerance/train"
@@ -10,8 +10,8 @@ setup() {
     unset LOCAL_RANK RANK
 }
 
-# Runs the Python on standard input behind that of nonsense.py, which says what options() and
-# refused() do.
+# Runs the Python on standard input after that of nonsense.py, which documents options() and
+# refused().
 check() { # PROGRAM
     { cat "$BATS_TEST_DIRNAME/nonsense.py" && cat; } | python3 - "$1"
 }

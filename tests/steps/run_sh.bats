@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The run.sh of the steps: their own --help, and what they say where they cannot run.
+# The run.sh of the steps: their own --help, and their messages where they cannot run.
 
 fails() { # STATUS WORDS COMMAND...: one line on standard error with these words, nothing else
     local wanted=$1 words=$2

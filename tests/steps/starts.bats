@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What a run says at its start: whom it has, and for whom it waits. extras/comfort says more.
+# A run's messages at its start: its ranks, and those it waits for. extras/comfort prints more.
 
 load bad_helper
 

@@ -24,7 +24,7 @@ losses() {
         sed -n 's/^Train Epoch.*Loss: //p'
 }
 
-# Nothing of these processes is left. (A zombie is, until whoever inherited it looks.)
+# None of these processes is left. (A zombie is, until its new parent reaps it.)
 assert_gone() {
     for _ in $(seq 600); do
         alive=$(ps -o stat= -p "$(echo "$@" | tr ' ' ,)" | grep -vc '^Z' || true)

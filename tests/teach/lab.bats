@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# make lab-...: the program before a step is laid out, and what the learner makes of it is judged.
+# make lab-...: the program before a step is laid out, and the learner's program is judged.
 
 setup() {
     export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=600 # as many as a busy machine may want
@@ -11,7 +11,7 @@ needs_journals() {
     ! grep -qx EXTRAS=0 "${BUILD:-build}/parts" || skip "this build keeps no journals"
 }
 
-# judge STATUS [STEP]: what teach/lab.sh says of the lab.
+# judge STATUS [STEP]: the verdict of teach/lab.sh on the lab.
 judge() {
     expected=$1
     shift

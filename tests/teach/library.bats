@@ -6,7 +6,7 @@ setup() {
     export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=600
 }
 
-# Our answer, as the learner's; judged, if the second argument says so.
+# The solution as the learner's file; judged if there is a second argument.
 solve() {
     teach/lab.sh "$1" >/dev/null
     cp "$(sed -n 's/^answer //p' "teach/lab/$1.txt")" "$LAB/$1/$1.c"

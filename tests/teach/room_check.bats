@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# make room-check: one line, and what it says on machines that are not ready. Some programs are pretended.
+# make room-check: one line, and its messages on machines that are not ready. Some programs are simulated.
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}" || return
@@ -10,7 +10,7 @@ setup() {
     export PORTS=29581
 }
 
-# script NAME TEXT: a program of the pretended machine.
+# script NAME TEXT: a program of the simulated machine.
 script() {
     printf '#!/bin/sh\n%s\n' "$2" >"$bin/$1"
     chmod +x "$bin/$1"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
-# make trap-..., make check-trap, make hint: broken programs, to be understood and mended.
+# make trap-..., make check-trap, make hint: broken programs, to be understood and fixed.
 
 setup() {
     export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=600 # as many as a busy machine may want
 }
 
-# Mends are judged by the journals of extras/watch.
+# Fixes are judged by the journals of extras/watch.
 needs_journals() {
     ! grep -qx EXTRAS=0 "${BUILD:-build}/parts" || skip "this build keeps no journals"
 }

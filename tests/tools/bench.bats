@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# bench/bench.py: what it makes of suites whose figures are known beforehand.
+# bench/bench.py: its results for suites whose figures are known beforehand.
 
 bats_require_minimum_version 1.5.0
 
@@ -16,7 +16,7 @@ left_over() {
     (unset OUT && grep -lsxz "$mark" /proc/[0-9]*/environ | wc -l)
 }
 
-# says NAME VALUES...: a program NAME that notes that it was called, and prints the next VALUE each time.
+# says NAME VALUES...: a program NAME that records its calls, and prints the next VALUE each time.
 says() {
     printf '#!/bin/sh\necho %s >>"$OUT/calls"\nset -- %s\nshift $(($(grep -c "^%s$" "$OUT/calls") - 1))\n%s\n' \
         "$1" "${*:2}" "$1" "echo \"{\\\"case\\\": \\\"sum\\\", \\\"value\\\": \$1, \\\"unit\\\": \\\"${UNIT:-ms}\\\"}\"" >"$OUT/$1"
@@ -33,7 +33,7 @@ SUITES = [Suite("${NAME:-one}", "The title", [Contender(name, command.split()) f
 END
 }
 
-# bench [ARGUMENTS]: runs the suites; its tables are in $output, and what it says meanwhile in $stderr.
+# bench [ARGUMENTS]: runs the suites; its tables are in $output, and its messages in $stderr.
 bench() {
     run --separate-stderr timeout 300 bench/bench.py --folder "$OUT/suites" "$@"
 }

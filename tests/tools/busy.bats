@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# bench/busy.py: what it refuses, and that nothing of its networks, its load and its ranks stays behind.
+# bench/busy.py: its errors, and that none of its networks, its load and its ranks is left behind.
 
 bats_require_minimum_version 1.5.0
 

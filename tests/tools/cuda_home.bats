@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# How make finds CUDA, and what it says of one that is too old. nvcc is played by a script.
+# How make finds CUDA, and its message about one that is too old. A script replaces nvcc.
 
 setup() {
     scratch=$BATS_TEST_TMPDIR home=$scratch/cuda-12.1
@@ -7,7 +7,7 @@ setup() {
     toolkit 12.1
 }
 
-# toolkit RELEASE: an nvcc of this release in $home. Like the real one, it says where it is unless a link called it.
+# toolkit RELEASE: an nvcc of this release in $home. Like the real one, it prints its place unless called by a link.
 toolkit() {
     cat >"$home/bin/nvcc" <<END
 #!/bin/sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What runs on other hosts, looked at without them: the Dockerfile (tests/container.sh runs its lines) and the workflows.
+# Files for other hosts, checked without them: the Dockerfile (tests/container.sh runs its lines) and the workflows.
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}" || return

@@ -124,7 +124,7 @@ fails_saying() { # WORDS: no success, and one line of error
     complete
 }
 
-# A PATH with what the script needs but for curl, which is what $1 says, if anything.
+# A PATH with what the script needs except curl, which is $1, if given.
 without_curl() {
     mkdir "$tmp/bin"
     for command in bash sh dirname sha256sum wget mktemp mkdir mv rm flock tr cat timeout sleep; do

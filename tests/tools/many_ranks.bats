@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# bench/many_ranks.py: what it refuses, what it measures of few ranks, whom it names, and its model on known numbers.
+# bench/many_ranks.py: its errors, its measurements of few ranks, the rank it names, and its model on known numbers.
 
 bats_require_minimum_version 1.5.0
 
@@ -10,14 +10,14 @@ setup() {
     out=$BATS_TEST_TMPDIR/found
 }
 
-# measure OPTION...: tables in $output, what it says meanwhile in $stderr.
+# measure OPTION...: tables in $output, messages in $stderr.
 measure() {
     run --separate-stderr timeout 100 bench/many_ranks.py --out "$out" --calls 1 --bytes 65536 "$@"
     # shellcheck disable=SC2154 # bats sets stderr
     printf '%s\n' "$output" "$stderr"
 }
 
-# left: the command lines of what was started and is still there.
+# left: the command lines of started processes that still run.
 left() {
     for environ in $( (unset MARK && grep -lsxz "MARK=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ) || true); do
         tr '\0' ' ' <"${environ%environ}cmdline" 2>/dev/null | grep -E 'many_ranks(_mpi)? |^sleep' || true

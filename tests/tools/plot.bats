@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# make plot: what stands in the pictures, and what it says where there is nothing to draw.
+# make plot: the contents of the pictures, and its message if there is nothing to draw.
 
 setup() {
     RUN=$BATS_TEST_TMPDIR/one

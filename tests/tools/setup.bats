@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# setup.sh and doctor on a pretended machine: its PATH holds the parts we want it to have, its
+# setup.sh and doctor on a simulated machine: its PATH holds the parts we want it to have, its
 # apt-get notes what it is asked for and brings back what was hidden.
 
 setup() {
@@ -21,7 +21,7 @@ setup() {
     script no-zlib 'text=$(cat); case $text in *zlib.h*) exit 1 ;; esac; echo "$text" | exec cc "$@"'
 }
 
-# script NAME TEXT: a program of the pretended machine.
+# script NAME TEXT: a program of the simulated machine.
 script() {
     printf '#!/bin/sh\n%s\n' "$2" >"$bin/$1"
     chmod +x "$bin/$1"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# tools/shards: the whole lists of torch's DistributedSampler, and what it says to bad input.
+# tools/shards: the whole lists of torch's DistributedSampler, and its errors for bad input.
 
 shards() {
     tools/shards "$@"

@@ -1,6 +1,6 @@
 /*
- * Pictures: PGM as it should be and as it should not, and the form of MNIST. That form is confirmed
- * by MNIST itself: its images, enlarged, moved and inverted, come back as they were.
+ * Pictures: valid and invalid PGM, and MNIST's form, which MNIST itself confirms: its images,
+ * enlarged, moved and inverted, are restored unchanged.
  */
 #include "tests/helpers/child.h"
 
@@ -31,7 +31,7 @@ static void test_pgm(void **state)
     assert_int_equal(image.pixels[0], 128);
     assert_int_equal(image.pixels[1], 255);
     image_free(&image);
-    assert_true(READ(&image, "P5 2 1 256\n\0\x80\1\0")); // does not fit into one byte any more
+    assert_true(READ(&image, "P5 2 1 256\n\0\x80\1\0")); // no longer fits into one byte
     assert_int_equal(image.pixels[0], 128);
     assert_int_equal(image.pixels[1], 255);
     image_free(&image);
@@ -57,7 +57,7 @@ static void test_damaged(void **state)
         { "P5 4096 4096 255\nshort", "of 4096 x 4096 pixels 0 are there" },
         { "P5 3 2 255\n12345", "cut off" },
         { "P5 2 1 65535\n123", "of 2 x 1 pixels 1 are there" },
-        { "P2 2 1 9\n1 10\n", "damaged" }, // above what it calls the largest
+        { "P2 2 1 9\n1 10\n", "damaged" }, // above its own maximum
         { "P5 2 1 9\n\1\12", "of 2 x 1 pixels 1 are there" }, // and so is this
         { "P2 2 1 9\n1 x\n", "damaged" },
         { "\x89PNG", "PNG" },
@@ -73,7 +73,7 @@ static void test_damaged(void **state)
     }
 }
 
-/* A sheet of paper with an image enlarged on it. */
+/* Returns a sheet of paper with an enlarged image on it. */
 static Image sheet(const uint8_t *digit, int side, int times, int left, int top, bool dark_on_light)
 {
     Image image = { side, side, malloc((size_t)side * side) };
@@ -86,7 +86,7 @@ static Image sheet(const uint8_t *digit, int side, int times, int left, int top,
     return image;
 }
 
-/* A hook of ink: 10 wide, 20 high. */
+/* Draws a hook of ink, 10 wide and 20 high. */
 static void draw_hook(uint8_t digit[MNIST_PIXELS])
 {
     memset(digit, 0, MNIST_PIXELS);
@@ -122,7 +122,7 @@ static void test_size_place_and_polarity(void **state)
         assert_memory_equal(first, other, sizeof first);
     }
 
-    // The box is 20 high, as it was: so it has only been shifted, by whole pixels.
+    // The box is still 20 high, so it has only been shifted by whole pixels.
     int rows = 0, ink = 0;
     for (int i = 0; i < MNIST_PIXELS; i++)
         ink += first[i] == 255;
@@ -142,7 +142,7 @@ static void test_as_it_is(void **state)
     assert_true(mnist_form(&(Image){ MNIST_SIDE, MNIST_SIDE, hook }, other));
     assert_memory_equal(hook, other, sizeof hook);
 
-    // Dark on light it is not as it should be, whatever its size.
+    // Dark on light it is not in MNIST's form, whatever its size.
     uint8_t inverted[MNIST_PIXELS], moved[MNIST_PIXELS];
     for (int i = 0; i < MNIST_PIXELS; i++)
         inverted[i] = 255 - hook[i];
@@ -153,7 +153,7 @@ static void test_as_it_is(void **state)
     assert_memory_equal(other, moved, sizeof other);
 }
 
-/* Paper of many shades, a stroke that runs out of the picture: neither changes what is seen. */
+/* Neither paper of many shades nor a stroke that leaves the picture changes the result. */
 static void test_paper_and_edge(void **state)
 {
     (void)state;
@@ -175,8 +175,8 @@ static void test_paper_and_edge(void **state)
     assert_memory_equal(clean, other, sizeof clean);
 }
 
-/* A bar at the left and a dot at the far right, 20 wide: the centre of mass belongs into the
- * middle, but no part of the digit is lost for that. */
+/* A bar at the left and a dot at the far right, 20 wide: the centre of mass belongs in the
+ * middle, but no part of the digit may be lost. */
 static void test_lopsided(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# tools/evaluate, export and predict: what they say of a model that has just been trained, and to
-# what is no model, no folder and no picture.
+# tools/evaluate, export and predict: their output for a model that has just been trained, and for
+# invalid models, folders and pictures.
 
 load ../helpers/free_port
 
@@ -86,7 +86,7 @@ assert len(lines) == 26'
     refused 2 "is missing" tools/evaluate "$FILE" --dataset mnist --data_dir="$scratch"
 }
 
-# with_metadata FILE KEY VALUE: a copy of our model that says something else of itself.
+# with_metadata FILE KEY VALUE: a copy of the model with this metadata changed.
 with_metadata() {
     python3 -c '
 import json, struct, sys

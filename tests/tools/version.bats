@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Every program explains itself: --version, --help, and one line on what it does not understand. One version everywhere.
+# Every program has --version, --help, and one line for an invalid command line. One version everywhere.
 
 bats_require_minimum_version 1.5.0
 

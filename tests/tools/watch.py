@@ -187,7 +187,7 @@ def refusals(folder):
                 assert said == b"" or b" 4" in said[:12] or b" 505" in said[:13], said
         report = viewer.until(lambda report: True)
         assert [rank["pid"] for rank in report["ranks"]] == [rank["pid"] for rank in first["ranks"]]
-        # A record is a file that anybody may have written: nonsense in it is left out.
+        # Any user may have written a record, so invalid parts of it are left out.
         for rank in range(3):
             with open(os.path.join(job.dir, "flight", "rank%d.flight" % (rank + 3)), "wb") as file:
                 file.write(b"ddpfly1\0" + os.urandom(5000))

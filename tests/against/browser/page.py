@@ -116,7 +116,7 @@ def main():
         page.resize(390, 844, 2, phone=True, dark=True)
         shot("phone_dark")
 
-        # The page asks nobody but its own server, and complains of nothing.
+        # The page sends requests only to its own server, and logs no errors.
         asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
         assert asked and all(u.startswith((url, "data:", "about:")) for u in asked), asked
         bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown" or

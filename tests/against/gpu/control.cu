@@ -13,25 +13,25 @@ enum { CONTROL_THREADS = 64 };
 
 static __global__ void control_memcheck(int *numbers)
 {
-    numbers[threadIdx.x] = 0; // one more thread than numbers
+    numbers[threadIdx.x] = 0; // by one thread too many
 }
 
 static __global__ void control_racecheck(int *numbers)
 {
     __shared__ int shared[CONTROL_THREADS];
     shared[threadIdx.x] = threadIdx.x;
-    numbers[threadIdx.x] = shared[CONTROL_THREADS - 1 - threadIdx.x]; // without a barrier
+    numbers[threadIdx.x] = shared[CONTROL_THREADS - 1 - threadIdx.x]; // missing a barrier
 }
 
 static __global__ void control_initcheck(int *numbers)
 {
-    numbers[threadIdx.x] += 1; // of memory that nothing has written
+    numbers[threadIdx.x] += 1; // reads memory that was never written
 }
 
 static __global__ void control_synccheck(int *numbers)
 {
     if (threadIdx.x < CONTROL_THREADS / 2)
-        __syncthreads(); // half of the block is not here
+        __syncthreads(); // only half of the block comes here
     numbers[threadIdx.x] = 0;
 }
 

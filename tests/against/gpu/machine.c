@@ -1,5 +1,4 @@
-/* machine - the GPUs of this machine, the driver and the runtime, a line for each; status 1: no
- * GPU. */
+/* machine - prints this machine's GPUs, driver and runtime, one a line; status 1 without a GPU. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 
@@ -7,7 +6,7 @@ int main(void)
 {
     int count = 0, driver = 0, runtime = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
-    cudaDriverGetVersion(&driver); // 0: none
+    cudaDriverGetVersion(&driver); // 0 if there is none
     cudaRuntimeGetVersion(&runtime);
     if (error == cudaErrorInsufficientDriver && driver > 0) {
         printf(

@@ -1,6 +1,6 @@
 /*
- * A rank of NCCL on a real GPU, for nccl.py: every collective, send and recv. Its place among the
- * ranks is in the environment, as a launcher puts it there.
+ * A rank of NCCL on a real GPU, for nccl.py: every collective, send and recv. Its rank and world
+ * size are in the environment, as set by a launcher.
  *
  *     RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=... nccl_ranks
  */

@@ -92,7 +92,7 @@ differ() {
 
 @test "mpi: a rank that does not start or end MPI keeps nobody beyond the timeout" {
     for missing in without_rank_1:MPI_Init end_without_rank_1:MPI_Finalize; do
-        # Rank 1 stays away for 60 s, and mpirun, which is told to end it, may take that long under load.
+        # Rank 1 stays away for 60 s, and mpirun, which should end it, may take that long under load.
         on 3 "$ranks" ${missing%:*}
         [ "$status" -ne 0 ] # 1, unless mpirun, told of several ends at once, crashes in PMIx_server_finalize
         [[ $output == *"fatal: ${missing#*:} did not end within 1 s: a rank was not started"* ]]

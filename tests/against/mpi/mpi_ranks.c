@@ -97,7 +97,7 @@ static void nothing(ProcessGroup *pg)
     (void)pg;
 }
 
-/* Cases of groups that do not come about, or do so in another way. */
+/* Cases of groups that do not form, or form in another way. */
 
 static void form(Args *args, ProcessGroup *pg, int rank, int world_size)
 {
@@ -168,7 +168,7 @@ static const struct {
     { "end_without_rank_1", end_without_rank_1, false, form },
 };
 
-/* An environment variable that mpirun sets and a test may overrule. */
+/* Returns an environment variable that mpirun sets and a test may override. */
 static int number(const char *overruling, const char *name)
 {
     return env_int(getenv(overruling) != NULL ? overruling : name);

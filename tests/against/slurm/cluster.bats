@@ -11,7 +11,7 @@ setup() {
     before=$(ls -lR /etc/slurm 2>/dev/null || true)
 }
 
-# Whatever a test does: no folder stays, no process, and the machine's own Slurm as it was.
+# After every test: no folder or process is left, and the machine's own Slurm is unchanged.
 teardown() {
     cd "$repository"
     for left in "$TMPDIR"/ddp-cluster-*; do

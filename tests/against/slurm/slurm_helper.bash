@@ -1,4 +1,4 @@
-# What the tests of Slurm share: a cluster of their own, and what jobs are compared with.
+# Shared by the tests of Slurm: a cluster of their own, and reference results.
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/free_port
@@ -43,7 +43,7 @@ agree() {
     paste "$1" "$2" | awk 'NF != 2 || ($1 - $2) ^ 2 > 1e-8 { print; bad = 1 } END { exit bad || NR == 0 }'
 }
 
-# up_before RANK...: for a pretended train, lines of shell that wait for these ranks: none of them is late
+# up_before RANK...: for a simulated train, lines of shell that wait for these ranks: none of them is late
 # for the others, however busy the machine is.
 up_before() {
     echo 'touch "$OUT/up_$SLURM_PROCID"'

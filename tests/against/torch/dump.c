@@ -1,5 +1,5 @@
 /*
- * What training works with, as raw floats on standard output, for PyTorch to compare with its own.
+ * Prints a training's inputs as raw floats on standard output, to be compared with PyTorch's.
  *
  *     dump rows DATASET SIZE SEED train|test    the inputs of each row, then its target or label
  *     dump rates SCHEDULE WARMUP EPOCHS STEPS   the factor of --lr at each step, in double
@@ -46,8 +46,8 @@ static void dump_rates(char **argv)
     }
 }
 
-/* The loss of a single row is minus the log probability of its label: so every label is tried, and
- * nothing has to be known of the model's inside. */
+/* The loss of a single row is minus the log probability of its label, so trying every label needs
+ * no access to the model's internals. */
 static void put_log_probs(Model *model, Dataset *dataset, int label)
 {
     for (size_t row = 0; row < dataset->size; row++)

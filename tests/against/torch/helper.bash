@@ -1,4 +1,4 @@
-# What the tests against PyTorch share: TORCH_BIN, the folder that has its python and torchrun. Empty:
+# Shared by the tests against PyTorch: TORCH_BIN, the folder that has its python and torchrun. Empty:
 # this machine cannot have it, and every test is skipped. (make check-torch asks once for all files.)
 
 setup_file() {
@@ -11,7 +11,7 @@ setup() {
     [ -n "$TORCH_BIN" ] || skip "no PyTorch on this machine"
 }
 
-# against_torch SCRIPT ARGUMENTS...: a program of tests/against/torch must succeed; what it says is shown if not.
+# against_torch SCRIPT ARGUMENTS...: a program of tests/against/torch must succeed; otherwise its output is shown.
 against_torch() {
     run timeout 900 "$TORCH_BIN/python" -B "tests/against/torch/$1" "${@:2}"
     echo "$output"

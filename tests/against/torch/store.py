@@ -71,7 +71,7 @@ class OurClient:
 
 class TorchClient:
     def __init__(self, port, timeout=PATIENCE):
-        # With a world size it counts itself as a worker, under a key that nobody is shown.
+        # With a world size it counts itself as a worker, under a hidden key.
         self.store = dist.TCPStore("127.0.0.1", port, world_size=2, is_master=False,
                                    timeout=seconds(timeout))
 

@@ -2,10 +2,10 @@
  * Our side of the store, for store.py to set against PyTorch's.
  *
  *     store_peer serve                  prints its port and serves until standard input ends
- *     store_peer client HOST PORT T     does what standard input says, a line each; T: its timeout
+ *     store_peer client HOST PORT T     executes standard input line by line; T: its timeout
  *
  * Lines are words: an operation and its arguments, "set KEY VALUE". Values are written in
- * hexadecimal, with an x in front, so that any byte and none at all can be said. Each line is
+ * hexadecimal, with an x in front, so that any byte and an empty value can be written. Each line is
  * answered by one.
  */
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static void print_hex(const void *data, size_t bytes)
         printf("%02x", ((const unsigned char *)data)[i]);
 }
 
-/* word[0] is the operation, its arguments follow, then NULL. Prints the answer, but not its end. */
+/* word[0] is the operation, then its arguments and NULL. Prints the answer without the line end. */
 typedef void Action(Store *store, char **word);
 
 static void do_write(Store *store, char **word)
@@ -120,7 +120,7 @@ static void do_list_keys(Store *store, char **word)
     free(keys);
 }
 
-/* What is answered by a number. */
+/* Executes an operation whose answer is a number. */
 static void do_number(Store *store, char **word)
 {
     const char *name = word[0], *key = word[1];
@@ -142,7 +142,7 @@ static void do_number(Store *store, char **word)
     printf("%" PRId64, answer);
 }
 
-/* What has no answer but its end. */
+/* Executes an operation whose only answer is its end. */
 static void do_wait(Store *store, char **word)
 {
     if (strcmp(word[0], "ping") == 0)

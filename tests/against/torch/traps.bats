@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The twins of the traps (teach/trap_twin.py): PyTorch shows the same symptoms, and not when they are mended.
+# The twins of the traps (teach/trap_twin.py): PyTorch shows the same symptoms, and not when they are fixed.
 load helper
 
 @test "21: means over different numbers of rows, averaged by DDP" {

@@ -1,4 +1,4 @@
-# What the tests of launchers share: PyTorch's programs, jobs of one and of two nodes, their losses.
+# Shared by the tests of launchers: PyTorch's programs, jobs of one and of two nodes, their losses.
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/free_port
@@ -19,8 +19,8 @@ setup() {
     PATH=$TORCH:$PATH
 }
 
-# Whatever a test does: nothing stays in the folder for temporary files, nor a process that carries
-# this test's mark.
+# After every test: nothing is left in the folder for temporary files, nor a process with this
+# test's mark.
 teardown() {
     local pids
     for _ in $(seq 1000); do
@@ -89,7 +89,7 @@ two_agents() {
     tail -n 20 "$OUT"/node_*
 }
 
-# The same, as the nodes of a job whose launchers know from the start who is first.
+# The same, as the nodes of a job whose launchers know from the start which is first.
 two_nodes() {
     local node_0=$1 node_1=$2 master
     master="--master-addr 127.0.0.1 --master-port $(free_port)"

@@ -41,7 +41,7 @@ killed_midway() {
     slowest=$(($(cat "$OUT/ended_0" "$OUT/ended_1" | sort -n | tail -n 1) - $(cat "$OUT/killed")))
 }
 
-# A torchrun says 1 whatever happened; ours says what its own rank did, or 1 if another node failed.
+# torchrun always returns 1; ddprun returns its own rank's status, or 1 if another node failed.
 @test "a rank that is killed midway, on either side, ends both at once" {
     train="03_torchrun_env/train 100000000 --model linear --batch-size 4 --log-interval 1 --checkpoint-dir $OUT/c"
     for victim in 0 1; do
@@ -70,7 +70,7 @@ killed_midway() {
     [ $(($(cat "$OUT/ended_0") - $(cat "$OUT/killed"))) -le 120 ]
 }
 
-# A static torchrun on node 0 hears nothing of it, and waits for its own rank.
+# A static torchrun on node 0 is not informed, and waits for its own rank.
 @test "our node does not wait for a torchrun that does not know of its failure" {
     two_nodes torchrun "ddprun --shutdown-timeout 300" sh -c '
         [ "$RANK" = 1 ] && date +%s > "$OUT/killed" && exit 5

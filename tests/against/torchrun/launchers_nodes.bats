@@ -9,7 +9,7 @@ trained_as_under_ddprun() {
     diff "$OUT/expected" <(cat "$OUT"/node_? | grep -E '^(Train|Test) Epoch')
 }
 
-# found RANK NODE LOCAL_RANK SOURCE: a rank's line about itself says so.
+# found RANK NODE LOCAL_RANK SOURCE: a rank's line about itself has these values.
 found() {
     cat "$OUT"/node_?.err | grep -E "^\[rank $1\] node $2 \(.* local rank $3 \(.* rank from $4;"
 }

@@ -1,4 +1,4 @@
-# Whose store the ranks meet in under torchrun, and what they make of one that a dead attempt used.
+# The store that the ranks use under torchrun, also after a dead attempt has used it.
 
 load launchers_helper
 

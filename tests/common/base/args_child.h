@@ -1,5 +1,5 @@
 /*
- * args_child.h - what tests of options share: args_parse in a child of its own.
+ * args_child.h - shared by the tests of options: args_parse in a child process.
  *
  * The child's Args come back as text, one "name value" a line, and its status and messages are what
  * a user would see.
@@ -15,7 +15,7 @@
 #include "common/base/args.h"
 #include "tests/helpers/child.h"
 
-static int world_size; // the child shares out the batch among so many; 0: it does not
+static int world_size; // ranks the child divides the batch among (0: it does not divide it)
 
 static inline const char *or_null(const char *text)
 {
@@ -48,8 +48,8 @@ static inline void dump(FILE *file, const Args *a)
 
 typedef struct {
     Step step;
-    const char *program; // with a '/': one to execute instead
-    const char *line; // its arguments, with single spaces between them
+    const char *program; // argv[0]; with a '/', a program to execute instead
+    const char *line; // arguments, separated by single spaces
 } Command;
 
 static inline void run_command(const void *context)
@@ -91,7 +91,7 @@ static inline void assert_value(const char *field)
     assert_has(out, line);
 }
 
-/* The child must have ended with status 2 and one line, with this text. */
+/* Asserts that the child ended with status 2 and one line that contains message. */
 static inline void assert_refused(int status, const char *message)
 {
     assert_string_equal(out, "");
@@ -101,7 +101,7 @@ static inline void assert_refused(int status, const char *message)
     assert_int_equal(status, 2);
 }
 
-/* What args_defaults gives is what parsing no options gives, but for --resume. */
+/* Asserts that args_defaults equals parsing no options, except for --resume. */
 static inline void assert_defaults(const char *model, bool resume_auto)
 {
     char expected[OUTPUT_BYTES] = "";

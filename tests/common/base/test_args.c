@@ -1,4 +1,4 @@
-/* The command line: what each option gives, which step knows it, and what is refused how. */
+/* The command line: each option's result, the steps that have it, and the error messages. */
 #include "tests/common/base/args_child.h"
 
 #define EIGHT_FAULTS "kill:0:1,kill:0:2,kill:0:3,kill:0:4,kill:0:5,kill:0:6,kill:0:7,kill:0:8"
@@ -104,7 +104,7 @@ static void test_values(void **state)
         { 5, "--save-every-steps 7 --keep 2", "save_every_steps 7", "keep 2" },
         { 5, "--resume none", "resume_auto 0", "resume (null)" },
         { 5, "--resume x", "resume_auto 0", "resume x" },
-        { 5, "--init-from b", "resume_auto 1", "init_from b" }, // where there is none to go on with
+        { 5, "--init-from b", "resume_auto 1", "init_from b" }, // if there is no checkpoint
         { 5, "--resume auto --init-from b", "resume_auto 1", "init_from b" },
         { 5, "--check-sync 9 --inject kill:1:2", "check_sync 9", "inject kill:1:2" },
         { 5, "--inject none", "check_sync 0", "inject (null)" },
@@ -210,7 +210,7 @@ static void test_refused(void **state)
         assert_refused(run(cases[i].step, cases[i].line), cases[i].message);
 }
 
-/* Which steps have which option, as the contract says. */
+/* The contract defines which steps have which options. */
 static void test_steps(void **state)
 {
     (void)state;
@@ -252,7 +252,7 @@ static void test_steps(void **state)
     }
 }
 
-/* An option of an extra that is not in this build is no option. */
+/* An option of an extra that is not in this build is refused as unknown. */
 static void test_extra(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static void test_extra(void **state)
                    "must be one of flat|hierarchical, not \"ring\"");
 }
 
-/* Of the ranks on a node, which share a command line, only the first speaks. */
+/* The ranks on a node share a command line, so only the first one prints. */
 static void test_one_rank_speaks(void **state)
 {
     (void)state;
@@ -310,7 +310,7 @@ static void test_batch_size(void **state)
     static const struct {
         const char *line;
         int world_size;
-        const char *share; // or the complaint
+        const char *share; // expected "share N", or the expected error message
     } cases[] = {
         { "", 1, "share 32" },
         { "", 3, "share 32" },
@@ -345,7 +345,7 @@ static void test_batch_size(void **state)
     world_size = 0;
 }
 
-/* args_value gives back what was typed; of a path, that there is one. */
+/* args_value returns what was typed, but a placeholder for a path. */
 static void test_value(void **state)
 {
     (void)state;

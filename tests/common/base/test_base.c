@@ -15,7 +15,7 @@
 static void test_memory(void **state)
 {
     (void)state;
-    mallopt(M_PERTURB, 0x55); // fresh memory is not zero by chance
+    mallopt(M_PERTURB, 0x55); // so that fresh memory is not zero by chance
     const size_t sizes[] = { 0, 1, 63, 64, 65, 100000 };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         unsigned char *memory = mem_calloc(sizes[i], 3);
@@ -48,7 +48,7 @@ static void test_memory_overflow(void **state)
     assert_int_equal(status_of_calloc(10, 10), 0);
 }
 
-/* What others hold cannot be had: the kernel would promise it, and kill whoever uses it. */
+/* Memory in use is refused, because the kernel would overcommit and kill the process using it. */
 static void test_memory_in_use(void **state)
 {
     (void)state;
@@ -115,8 +115,8 @@ static void test_dtypes(void **state)
     }
 }
 
-/* By table 3-7 of the Unicode standard: nothing overlong, cut short, beyond U+10FFFF, no
- * surrogates. */
+/* Table 3-7 of the Unicode standard: no overlong or truncated sequences, no surrogates, nothing
+ * beyond U+10FFFF. */
 static void test_json_text(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ static void test_json_text(void **state)
         { "", "" },
         { "a \"\\\n", "a \"\\\n" },
         { "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80" },
-        { "\xc3\xa4\xff b", "??? b" }, // then nothing beyond ASCII is kept
+        { "\xc3\xa4\xff b", "??? b" }, // one invalid byte, and only ASCII is kept
         { "\xc0\xaf", "??" },
         { "\xed\xa0\x80", "???" },
         { "\xf4\x90\x80\x80", "????" },
@@ -137,7 +137,7 @@ static void test_json_text(void **state)
     }
 }
 
-/* The numbers are POSIX's (kill -l), where it has any. */
+/* The numbers are from POSIX (kill -l), where it defines them. */
 static void test_signal_names(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void wait_and_tell(void (*wait)(void), int ready, int told)
     _exit(0);
 }
 
-/* The stop does not count: the wait takes the stop and its own time. */
+/* Time spent stopped does not count: the wait lasts its own time plus the stop. */
 static void test_stopped_waits(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void test_stopped_waits(void **state)
             wait_and_tell(waits[i], ready[1], told[i][1]);
         assert_int_equal(read(ready[0], &byte, 1), 1);
     }
-    usleep(300 * 1000); // now they wait; a child that does not has not seen its stop, and passes
+    usleep(300 * 1000); // they wait by now; a child that does not yet wait misses the stop
     for (size_t i = 0; i < LENGTH(waits); i++)
         kill(child[i], SIGSTOP);
     usleep((useconds_t)(1e6 * STOP_SECONDS));
@@ -214,7 +214,7 @@ static void test_stopped_waits(void **state)
     }
 }
 
-/* Neither a time without a look counts: whoever computes for long has all its time left. */
+/* Time between ticks does not count either: a long computation leaves the whole timeout. */
 static void test_clock_of_waits(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Folders to write into: what is made, what is only tried, and what is in the way. */
+/* Folders to write into: creating them, only checking them, and obstacles on the path. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@ static void check(const void *path)
 
 static void as_nobody(Body *body, const void *path)
 {
-    if (getuid() == 0 && setuid(65534) != 0) // root may do everything
+    if (getuid() == 0 && setuid(65534) != 0) // because root passes every permission check
         _exit(99);
     body(path);
 }
@@ -74,7 +74,7 @@ static void test_create(void **state)
     create("/");
     check("/tmp/");
     create(".");
-    check("nowhere/in/this/folder"); // relative, and nothing of it is there
+    check("nowhere/in/this/folder"); // relative, and no part of it exists
     assert_false(is_folder("nowhere"));
 }
 
@@ -87,7 +87,7 @@ static void test_check_creates_nothing(void **state)
     assert_int_equal(count_files(folder), before);
 }
 
-/* Refused by both, before as after. */
+/* Both create and check refuse these. */
 static void test_in_the_way(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void test_in_the_way(void **state)
     }
     assert_dies_saying(check, "/dev/null/x", 2, "/dev/null", "Not a directory");
     assert_dies_saying(check, "/proc/x", 2, "/proc",
-                       "--some-dir"); // writable, to judge by its mode
+                       "--some-dir"); // writable according to its mode
 
     char name[300] = "", deep[PATH_MAX] = "";
     memset(name, 'n', sizeof name - 1);
@@ -127,7 +127,7 @@ static void test_no_permission(void **state)
     assert_dies_saying(check_as_nobody, below("locked"), 2, "locked", "Permission denied");
     assert_dies_saying(check_as_nobody, below("locked/x"), 2, "locked", "Permission denied");
     assert_dies_saying(create_as_nobody, below("locked/x"), 1, "locked/x", "Permission denied");
-    assert_int_equal(child_run(create_as_nobody, below("locked")), 0); // it is there
+    assert_int_equal(child_run(create_as_nobody, below("locked")), 0); // because it exists
     assert_int_equal(chmod(below("locked"), 0000), 0);
     assert_dies_saying(check_as_nobody, below("locked/x"), 2, "locked/x", "Permission denied");
 }

@@ -1,11 +1,9 @@
-/* Functions of libraries that are opened when they are needed, and what is said where they are not.
- */
+/* Functions of libraries that are opened on demand, and the error messages if that fails. */
 #include "tests/helpers/child.h"
 
 #include "common/base/library.h"
 
-/* Two of zlib's, as a header would declare them, in a library of which only the name is known here.
- */
+/* Two functions of zlib, declared as in a header, since only the library's name is known here. */
 const char *zlibVersion(void);
 unsigned long compressBound(unsigned long bytes);
 #define LIBRARY "libz.so.1"

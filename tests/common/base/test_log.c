@@ -1,4 +1,4 @@
-/* Lines on standard output and error, whole and in order, and the two ways to give up. */
+/* Lines on standard output and error, whole and in order, and the two ways to exit. */
 #include <jansson.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static void leave_a_note(void)
 static void fail_check(const void *context)
 {
     (void)context;
-    atexit(leave_a_note); // never to be seen: die must not run it
+    atexit(leave_a_note); // must not appear, because die runs no exit handlers
     CHECK(1 + 1 == 2, "sum");
     CHECK(1 + 1 == 3, "1 + 1 is %d", 2);
 }
@@ -93,15 +93,15 @@ static void test_usage_error(void **state)
         assert_string_equal(err, cases[i].message);
         assert_string_equal(out, "");
     }
-    unsetenv("RANK"); // what a shell has left there says nothing of this process
+    unsetenv("RANK"); // because RANK left over in a shell does not describe this process
     assert_int_equal(child_run(misuse, NULL), 2);
     assert_string_equal(err, "test_log: type this\n");
     unsetenv("LOCAL_RANK");
     assert_int_equal(child_run(misuse_as_rank, &(int){ 0 }), 2);
     assert_string_equal(err, "[rank 0/4] type this\n");
 
-    // The first rank to end may take the others along: the silent ones leave it to the one who
-    // speaks.
+    // The launcher may end the others when the first rank ends, so the silent ranks wait for the
+    // one that prints.
     const double begin = seconds_now();
     assert_int_equal(child_run(misuse_as_rank, &(int){ 1 }), 2);
     assert_string_equal(err, "");
@@ -129,7 +129,7 @@ static void test_hostile_lines(void **state)
     assert_int_equal(child_run(say_hostile, NULL), 0);
     const char *at = out;
     for (int length = 4093; length <= 4097; length++, at += strspn(at, "x") + 1)
-        assert_int_equal(strspn(at, "x"), length < 4094 ? length : 4094); // its end within PIPE_BUF
+        assert_int_equal(strspn(at, "x"), length < 4094 ? length : 4094); // ends within PIPE_BUF
     assert_string_equal(at, "a?b?[2J?c\xc3\xa4\n"
                             "?[ ??[ ???? ??[ ??? ???? ?? ?\n"
                             "\xc2\xa0 \xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80\n\n");
@@ -143,7 +143,7 @@ static void die_with(const void *message)
     die("%s", (const char *)message);
 }
 
-/* What a launcher reads is JSON, which is UTF-8; the name of a file need not be. */
+/* The launcher reads JSON, which must be UTF-8; a file's name need not be. */
 static void test_recorded_error(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void write_from_two_threads(const void *context)
     pthread_join(thread, NULL);
 }
 
-/* Many processes with two threads each share a pipe: each line comes out whole. */
+/* Many processes with two threads each share a pipe, and each line arrives whole. */
 static void test_lines_are_whole(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void die_in_thread(const void *context)
     (void)context;
     pthread_t thread;
     pthread_create(&thread, NULL, die_here, "two");
-    pthread_join(thread, NULL); // never comes back
+    pthread_join(thread, NULL); // never returns
     log_print("survived");
 }
 

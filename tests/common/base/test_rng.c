@@ -1,5 +1,4 @@
-/* Random numbers, against the published vectors of both generators and against PyTorch's (golden).
- */
+/* Random numbers, compared with both generators' published vectors and with PyTorch's (golden). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +16,8 @@
 
 enum { ROWS = 2048, COLUMNS = 20 };
 
-/* mt19937ar.c by its authors, init_genrand(5489); the 10,000th is the one that the C++ standard
- * demands of std::mt19937. */
+/* From its authors' mt19937ar.c with init_genrand(5489); the C++ standard requires this 10,000th
+ * value of std::mt19937. */
 static void test_mersenne_twister(void **state)
 {
     (void)state;
@@ -44,7 +43,7 @@ static void test_seed_has_32_bits(void **state)
         assert_int_equal(rng_next(&low), rng_next(&high));
 }
 
-/* Random123's kat_vectors, philox4x32 with 10 rounds. */
+/* From Random123's kat_vectors, philox4x32 with 10 rounds. */
 static void test_philox(void **state)
 {
     (void)state;
@@ -125,7 +124,7 @@ static void test_permutation(void **state)
     size_t order[1000];
     Rng rng;
     rng_seed(&rng, 0);
-    rng_permutation(&rng, order, 0); // touches nothing
+    rng_permutation(&rng, order, 0); // writes nothing
     rng_permutation(&rng, order, 1);
     assert_int_equal(order[0], 0);
     rng_permutation(&rng, order, 1000);
@@ -135,7 +134,7 @@ static void test_permutation(void **state)
         seen[order[i]] = true;
     }
 
-    // The last row needs no number: what torch.rand draws next is the thousandth.
+    // The last row draws no number, so torch.rand draws the thousandth next.
     Rng other;
     rng_seed(&rng, 5);
     rng_seed(&other, 5);
@@ -145,7 +144,7 @@ static void test_permutation(void **state)
     assert_int_equal(rng_next(&rng), rng_next(&other));
 }
 
-/* The first values of a tensor, drawn in order; the others are drawn as well. */
+/* Draws a whole tensor in order and compares the values that the golden file has. */
 static void check_draws(Rng *rng, const json_t *tensor, float bound, size_t numel)
 {
     const json_t *first = json_object_get(tensor, "first");

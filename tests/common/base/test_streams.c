@@ -1,4 +1,4 @@
-/* Standard streams that are full, closed, or shared with somebody who does not want to wait. */
+/* Standard streams that are full, closed, or shared with a process that made them nonblocking. */
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -36,7 +36,7 @@ static void say_to_full_disk(const void *context)
     die("lost too");
 }
 
-/* Messages are worth less than the run. */
+/* A failure to write messages does not end the run. */
 static void test_full_error(void **state)
 {
     (void)state;
@@ -48,7 +48,7 @@ static void exit_printed(const void *path)
 {
     if (path != NULL)
         redirect(STDOUT_FILENO, path);
-    for (int i = 0; i < 10000; i++) // more than stdio keeps
+    for (int i = 0; i < 10000; i++) // more than stdio's buffer holds
         printf("line %d\n", i);
     streams_exit();
 }
@@ -63,8 +63,8 @@ static void test_exit(void **state)
     assert_dies_saying(exit_printed, "/dev/full", 1, "cannot write to standard output");
 }
 
-/* Closes the streams that the text names, "01" for input and output; then what is opened next must
- * not be one of them. */
+/* Closes the streams that the text names, "01" for input and output; the next file opened must not
+ * become one of them. */
 static void open_without_streams(const void *context)
 {
     const char *closed = context;
@@ -109,7 +109,7 @@ static void test_file_size_limit(void **state)
 static void wait_for_child(const void *context)
 {
     (void)context;
-    signal(SIGCHLD, SIG_IGN); // as whoever starts us may have it
+    signal(SIGCHLD, SIG_IGN); // as the parent may have set it
     streams_guard();
     const pid_t child = fork();
     if (child == 0)
@@ -131,7 +131,7 @@ static void print_many(const void *context)
         log_print("line %d of more than a pipe holds", i);
 }
 
-/* O_NONBLOCK belongs to the pipe, not to the process: whoever else holds it may have set it. */
+/* O_NONBLOCK belongs to the pipe, not to the process, so another process may have set it. */
 static void test_impatient_pipe(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * A call's arrays: every rank knows what all the others put into theirs, and so what must come out.
+ * A call's arrays: every rank knows all the others' inputs, and so the expected result.
  *
  * Inputs are small whole numbers, so that one plain loop gives the exact result in every type, and
  * behind each array lie bytes that no call may touch.
@@ -12,7 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
-#define GUARD_BYTES 64 // behind each array, must stay as they are
+#define GUARD_BYTES 64 // behind each array, must not change
 #define GUARD 0xa5
 
 const CaseMemory *case_memory;
@@ -23,7 +23,7 @@ noreturn void case_fail(const Case *c, size_t i, double got, double expected)
         dtype_name(c->type), c->op, c->root, c->async ? "async" : "blocking", i, got, expected);
 }
 
-/* bf16 by the textbook: 8 significant bits, ties to even. */
+/* Rounds to bf16 by definition: 8 significant bits, ties to even. */
 static double round_to_bf16(double value)
 {
     int exponent;
@@ -80,7 +80,7 @@ double element_get(const void *array, DType type, size_t i)
     }
 }
 
-/* What rank has at i: whole numbers, so small that every type adds those of five ranks exactly. */
+/* Returns rank's input at i: integers so small that every type adds five ranks' exactly. */
 static double input(const Case *c, int rank, size_t i)
 {
     const int value = (int)((i * 7 + (size_t)rank * 31 + (size_t)c->salt * 13) % 50);
@@ -123,7 +123,7 @@ void *array_new(const Case *c, size_t shares)
     return elsewhere;
 }
 
-/* A copy in host memory; free it. */
+/* Returns a copy in host memory; free it. */
 static void *read_array(const void *array, size_t bytes)
 {
     void *copy = mem_calloc(bytes, 1);

@@ -1,5 +1,4 @@
-/* collective_case.h - a collective call of a test, its arrays, and what must be in them after it.
- */
+/* collective_case.h - a collective call of a test, its arrays and their expected contents. */
 #ifndef TESTS_COMMON_COMM_COLLECTIVE_CASE_H
 #define TESTS_COMMON_COMM_COLLECTIVE_CASE_H
 
@@ -7,37 +6,37 @@
 
 #include "common/comm/process_group.h"
 
-#define LARGE 33001 // for tcp: beyond short messages even in bytes, and no multiple of anything
+#define LARGE 33001 // too long for tcp's short messages even in bytes, and not a round number
 
-/* A call of every rank's, and what it is for messages. */
+/* A call that every rank makes, with its description for messages. */
 typedef struct {
     ProcessGroup *pg;
-    const char *name; // of the call
+    const char *name; // the call's name
     DType type;
     ReduceOp op;
-    size_t count; // of the call
-    int root; // or peer
+    size_t count; // the call's count
+    int root; // root or peer
     bool async;
     int salt; // makes inputs differ from case to case
 } Case;
 
-/* Where the arrays of cases lie: in host memory, unless a test sets this before the first. */
+/* Memory for the cases' arrays: host memory, unless a test sets this before the first case. */
 typedef struct {
     void *(*new)(const void *initial, size_t bytes);
     void (*read)(void *to, const void *array, size_t bytes);
     void (*free)(void *array);
 } CaseMemory;
-extern const CaseMemory *case_memory; // NULL: host memory
+extern const CaseMemory *case_memory; // NULL for host memory
 
 /* Dies with a line that names the case and the element. */
 noreturn void case_fail(const Case *c, size_t i, double got, double expected);
 
-/* An array of `shares` times count elements of this rank's input, and a guard behind them, which
- * array_free looks at. */
+/* Returns an array of `shares` times count elements of this rank's input, and a guard behind them,
+ * which array_free checks. */
 void *array_new(const Case *c, size_t shares);
 void array_free(const Case *c, void *array, size_t shares);
 
-/* Element i, of any type; a value is rounded to the nearest that the type has. */
+/* Writes or reads element i of any type; put rounds to the type's nearest value. */
 void element_put(void *array, DType type, size_t i, double value);
 double element_get(const void *array, DType type, size_t i);
 

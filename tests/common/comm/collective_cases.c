@@ -1,12 +1,12 @@
 /*
- * Every collective once: its arrays, its call, blocking or not, and what it must leave behind. Runs
- * them all in every type and operation, from every root, in sizes around which algorithms change.
+ * Each collective: its arrays, its call, blocking or not, and the expected result. Runs them all in
+ * every type and operation, from every root, in sizes around which algorithms change.
  */
 #include "tests/common/comm/collective_cases.h"
 
 #include "tests/common/comm/collective_case.h"
 
-#define VERY_LARGE 400009 // each rank's part is more than one chunk
+#define VERY_LARGE 400009 // large enough that each rank's part is more than one chunk
 
 static void case_all_reduce(Case *c)
 {
@@ -123,7 +123,7 @@ static void case_in_place(Case *c)
     array_free(c, data, shares);
 }
 
-/* Everybody sends to the next rank; of two neighbours one sends first and the other receives. */
+/* Every rank sends to the next one; of two neighbours one sends first and the other receives. */
 static void case_send_recv(Case *c)
 {
     c->name = "send and recv";
@@ -142,12 +142,12 @@ static void case_send_recv(Case *c)
     array_free(c, out, 1);
 }
 
-/* The cases of one size and type. */
+/* Runs the cases of one size and type. */
 static void run_size(Case *c, size_t count, DType type)
 {
     c->count = count;
     c->type = type;
-    for (int async = count == LARGE; async < 2; async++) { // the large ones once are enough
+    for (int async = count == LARGE; async < 2; async++) { // the large ones only as async calls
         c->async = async;
         c->salt++;
         c->op = REDUCE_SUM;

@@ -1,4 +1,4 @@
-/* Calls keep their order: hundreds on their way at once, messages of two ranks, and barriers. */
+/* Calls keep their order: hundreds in flight at once, messages of two ranks, and barriers. */
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -6,7 +6,7 @@
 
 #define NUM_IN_FLIGHT 600
 
-/* More calls on their way than any queue has room for, of all kinds, waited for from the end. */
+/* More calls of all kinds in flight than any queue holds, waited for in reverse order. */
 static void run_in_flight(ProcessGroup *pg)
 {
     const int n = pg->world_size;
@@ -52,7 +52,7 @@ static void run_pairs(ProcessGroup *pg)
     }
 }
 
-/* Nobody leaves a barrier before the last has come. */
+/* No rank leaves a barrier before the last has entered it. */
 static void run_barrier(ProcessGroup *pg)
 {
     for (int late = 0; late < pg->world_size; late++) {

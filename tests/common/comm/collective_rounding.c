@@ -58,8 +58,8 @@ static void run_signed_zeros(ProcessGroup *pg)
     CHECK(memcmp(data, same, sizeof same) == 0, "the largest of 0 and -0 differs between ranks");
 }
 
-/* bf16 is added in float and rounded to the nearest, ties to even. Bits of the first two ranks'
- * numbers, and of their sum. */
+/* bf16 is added in float and rounded to the nearest, ties to even. The arrays hold the bits of the
+ * first two ranks' numbers and of their sum. */
 static void run_bf16_rounding(ProcessGroup *pg)
 {
     static const uint16_t a[] = { 0x4380, 0x4381, 0x4380, 0xc380, 0x7f7f, 0x7f80, 0x3f80 };

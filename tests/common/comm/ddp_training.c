@@ -1,4 +1,4 @@
-/* Every rank can work out the gradients of all the others, and so the mean that must arrive. */
+/* Every rank can compute all the others' gradients, and so the expected mean. */
 #include "tests/common/comm/ddp_training.h"
 
 #include <stdlib.h>

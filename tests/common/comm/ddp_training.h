@@ -1,5 +1,4 @@
-/* ddp_training.h - what the Reducer's tests train: parameters, gradients and ranks, but no model.
- */
+/* ddp_training.h - for the Reducer's tests: parameters, gradients and ranks, but no model. */
 #ifndef TESTS_COMMON_COMM_DDP_TRAINING_H
 #define TESTS_COMMON_COMM_DDP_TRAINING_H
 
@@ -7,7 +6,7 @@
 #include "tests/helpers/ranks.h"
 
 #define MAX_PARAMETERS 32
-#define NUM_PARAMETERS 9 // of a Training
+#define NUM_PARAMETERS 9 // parameters of a Training
 
 /* Parameters one after the other, like a model's. */
 typedef struct {
@@ -25,27 +24,27 @@ typedef struct {
 } Training;
 
 Parameters parameters_of(const size_t *sizes, int num_sizes);
-Parameters training_parameters(void); // NUM_PARAMETERS of them, p0 to p8
+Parameters training_parameters(void); // NUM_PARAMETERS parameters, p0 to p8
 
-/* With --all-reduce hierarchical, every two ranks share a node. */
+/* Places every two ranks on one node if --all-reduce is hierarchical. */
 void training_init(Training *t, Rank *rank, double cap_mb);
 void training_free(Training *t);
 
-/* What rank adds to gradient k in a pass: whole numbers, of which sums are exact. */
+/* Returns what rank adds to gradient k in a pass: integers, whose sums are exact. */
 float gradient(int rank, int pass, size_t k);
 
-/* Adds this rank's gradients of parameter i, and tells the reducer. */
+/* Adds this rank's gradients of parameter i, and marks it ready in the reducer. */
 void backward_parameter(Training *t, int pass, int i);
 
-/* All parameters become ready, every pass in another order, on every rank in its own. */
+/* Makes all parameters ready, in an order that differs between passes and ranks. */
 void backward(Training *t, int pass);
 
 void zero_grad(Training *t);
 
-/* Parameter i must hold the mean over ranks of the sum over passes first..last. */
+/* Checks that parameter i holds the mean over ranks of the sum over passes first..last. */
 void expect_mean(const Training *t, int i, int first, int last);
 
-/* Three passes, each with gradients of its own, after which all parameters must hold the mean. */
+/* Runs three passes with different gradients; after each, all parameters must hold the mean. */
 void expect_means(Training *t);
 
 #endif

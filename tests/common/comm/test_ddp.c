@@ -1,4 +1,4 @@
-/* The Reducer at work: in which order buckets travel, and what arrives. */
+/* The Reducer at work: the order in which buckets are sent, and the results. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ static void order_body(Rank *rank)
     training_init(&t, rank, 1e-9); // a bucket for each parameter
     const uint64_t before = t.pg.sequence;
     for (int i = 0; i < NUM_PARAMETERS - 1; i++) {
-        backward_parameter(&t, 0, i); // from the wrong end: all wait for bucket 0
+        backward_parameter(&t, 0, i); // in the wrong order: all wait for bucket 0
         CHECK(t.pg.sequence == before, "bucket %d was sent before bucket 0",
               NUM_PARAMETERS - 1 - i);
     }
@@ -44,7 +44,7 @@ static void order_body(Rank *rank)
     CHECK(t.pg.sequence == before + NUM_PARAMETERS, "not all buckets were sent");
     reducer_finalize(&t.reducer);
 
-    for (int i = NUM_PARAMETERS - 1; i >= 0; i--) { // from the right one: each leaves at once
+    for (int i = NUM_PARAMETERS - 1; i >= 0; i--) { // in the right order: each is sent at once
         backward_parameter(&t, 1, i);
         CHECK(t.reducer.next == NUM_PARAMETERS - i,
               "%d buckets are on their way after %d gradients", t.reducer.next, NUM_PARAMETERS - i);
@@ -88,7 +88,7 @@ static void test_no_sync_adds_up_and_sends_once(void **state)
     ranks_run_well(3, no_sync_body, NULL);
 }
 
-/* A hook that counts its buckets, and sends the opposite. */
+/* A hook that counts its buckets and sends the negated gradients. */
 static int num_hooked;
 
 static Work negate_hook(void *state, float *grads, size_t numel)

@@ -1,4 +1,4 @@
-/* The Reducer's plan: which gradients share a bucket, by PyTorch's rule and for any sizes. */
+/* The Reducer's buckets: which gradients share one, by PyTorch's rule and for any sizes. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static void expect_buckets(const size_t *sizes, int num_sizes, double cap_mb,
     for (int b = 0; b < reducer.num_buckets; b++) {
         const Bucket *bucket = &reducer.bucket[b];
         sprintf(got + strlen(got), "%s%d", b > 0 ? " " : "", bucket->num_parameters);
-        assert_int_equal(bucket->offset + bucket->numel, end); // together they are all gradients
+        assert_int_equal(bucket->offset + bucket->numel, end); // together they cover all gradients
         end = bucket->offset;
         for (int k = 0; k < bucket->num_parameters; k++)
             assert_int_equal(reducer.bucket_of[--i], b);
@@ -42,8 +42,8 @@ static void expect_buckets(const size_t *sizes, int num_sizes, double cap_mb,
     reducer_free(&reducer);
 }
 
-/* By PyTorch's rule: a tensor is added to the bucket, then the bucket closes if it has reached its
- * limit, which is 1 MiB for the first and the cap for the others. From the last parameter on. */
+/* PyTorch's rule: a tensor is added to the bucket, then the bucket closes if it has reached its
+ * limit, 1 MiB for the first and the cap for the others, starting from the last parameter. */
 static void test_buckets_are_pytorchs(void **state)
 {
     (void)state;
@@ -54,7 +54,7 @@ static void test_buckets_are_pytorchs(void **state)
     expect_buckets(cnn_sizes, 8, 0.001, "2 2 2 2"); // 1,049: conv1 has 1,280
     expect_buckets(cnn_sizes, 8, 1e-9, "1 1 1 1 1 1 1 1");
 
-    size_t halves[11]; // of a MiB
+    size_t halves[11]; // numel of half a MiB each
     for (int i = 0; i < 11; i++)
         halves[i] = 128 * 1024;
     expect_buckets(halves, 11, 25, "2 9");

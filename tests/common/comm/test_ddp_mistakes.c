@@ -1,4 +1,4 @@
-/* Mistakes in the use of the Reducer: whose it is, what it is, and what to do about it. */
+/* Mistakes in the use of the Reducer: messages name the rank, the mistake and the fix. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include "tests/common/comm/ddp_training.h"
 
-/* In all three the mistake is rank 1's. */
+/* In all three bodies rank 1 makes the mistake. */
 static void forgotten_body(Rank *rank)
 {
     Training t;

@@ -1,4 +1,4 @@
-/* A training that has diverged ends on all ranks, and rank 0 names those whose loss was first. */
+/* A diverged training ends on all ranks, and rank 0 names the ranks whose loss diverged first. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /*
- * --reduce-order fixed between ranks: all_reduce against a tree done by hand, bit for bit, for
- * arrays whole and in pieces; every other collective as ever; and what such a group refuses.
+ * --reduce-order fixed between ranks: all_reduce equals a tree computed by hand, bit for bit, for
+ * whole and split arrays; the other collectives are unchanged; and what such a group refuses.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static void join(Rank *rank, ProcessGroup *pg)
     reduce_order_set(&rank->args, pg);
 }
 
-/* Numbers of very different sizes, so that every order of additions rounds in its own way. */
+/* Returns numbers of very different sizes, so that every order of additions rounds differently. */
 static float *numbers(int rank)
 {
     Rng rng;

@@ -1,4 +1,4 @@
-/* A call that ends in time, and one that does not. */
+/* The watchdog of library calls: a call that ends in time, and one that does not. */
 #include "common/comm/library_calls.h"
 #include "tests/helpers/child.h"
 

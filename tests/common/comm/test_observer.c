@@ -1,4 +1,4 @@
-/* Observers see every call on the group and its parts: in which states, in which order. */
+/* Observers see every call on the group and its subgroups, in every state and in order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #define MAX_SEEN 64
 
-/* What an observer has seen, in the order in which it did. */
+/* What an observer has seen, in that order. */
 typedef struct {
     atomic_int count;
     struct {
@@ -39,8 +39,8 @@ static void take_note(void *context, const Collective *c, CollectiveState state)
     notes->seen[i].of_part = c->pg->parent != NULL;
 }
 
-/* Each state once, after the states that come before it: the thread that calls and the one that
- * executes the call report theirs independently of each other. */
+/* Checks that each state appears once, after the states that precede it; the calling thread and the
+ * executing thread report theirs independently of each other. */
 static void check_states(const Notes *notes, int num_calls)
 {
     static const struct {
@@ -52,7 +52,7 @@ static void check_states(const Notes *notes, int num_calls)
     };
     CHECK(notes->count == 6 * num_calls, "%d states of %d calls", notes->count, num_calls);
     for (int call = 0; call < num_calls; call++) {
-        int place[COLLECTIVE_RETURNED + 1] = { 0 }; // counted from 1; 0: it was not seen
+        int place[COLLECTIVE_RETURNED + 1] = { 0 }; // counted from 1 (0 if not seen)
         for (int i = 0; i < notes->count; i++)
             if (notes->seen[i].op_id == (uint64_t)call)
                 place[notes->seen[i].state] = i + 1;
@@ -64,7 +64,7 @@ static void check_states(const Notes *notes, int num_calls)
     }
 }
 
-/* What is noted of the n-th call. */
+/* Returns the index of the call with this op_id in the notes. */
 static int index_of(const Notes *notes, uint64_t op_id)
 {
     int i = 0;
@@ -122,7 +122,7 @@ static void test_every_call_is_seen(void **state)
     ranks_run_well(2, all_calls_body, NULL);
 }
 
-/* Says on standard error what becomes of the last call. */
+/* Prints the last call's states on standard error. */
 static void tell(void *context, const Collective *c, CollectiveState state)
 {
     (void)c;

@@ -1,4 +1,4 @@
-/* Data parallel training as a whole: replicas stay identical, and buckets leave during backward. */
+/* Data parallel training: replicas stay identical, and buckets are sent during backward. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static void trainer_init(Trainer *t, const char *model, int rank, int world_size
     dataset_init(&t->train_set, &t->args, TRAIN, &rng);
     distributed_sampler_init(&t->sampler, t->train_set.size, rank, world_size, true, false, 0);
     dataloader_init(&t->loader, &t->train_set, &t->sampler, BATCH_SIZE);
-    rng_seed(&rng, (uint64_t)rank); // unlike each other, until rank 0's are broadcast
+    rng_seed(&rng, (uint64_t)rank); // different until rank 0's weights are broadcast
     model_init(&t->model, &t->args, BATCH_SIZE, &rng, &t->device);
     optim_init(&t->optim, &t->args, &t->model, 1);
     broadcast(&t->pg, t->model.params, t->model.numel, FLOAT32, 0);
@@ -69,7 +69,7 @@ static void trainer_free(Trainer *t)
     device_free(&t->device);
 }
 
-/* Every bit of the parameters is the same on all ranks: the largest is the smallest. */
+/* Checks that the parameters are bitwise equal on all ranks: their maximum is the minimum. */
 static void check_identical(Trainer *t, int epoch)
 {
     const size_t bytes = t->model.numel * sizeof(float);
@@ -100,7 +100,7 @@ static void train_and_compare(Trainer *t)
     check_identical(t, 2);
 }
 
-/* After each hook: how many buckets have been sent. */
+/* The number of buckets sent after each hook. */
 typedef struct {
     Reducer *reducer;
     int parameter[MAX_EVENTS], sent[MAX_EVENTS], num_events;
@@ -114,7 +114,7 @@ static void logging_hook(void *context, int i)
     log->sent[log->num_events++] = log->reducer->next;
 }
 
-/* The bucket of the linear layers is under way before the convolutions have their gradients. */
+/* Checks that the linear layers' bucket is sent before the convolutions have gradients. */
 static void observe_overlap(Trainer *t)
 {
     Log log = { .reducer = &t->reducer };

@@ -1,4 +1,4 @@
-/* dataset_args.h - what the tests of data sets share. */
+/* dataset_args.h - shared by the tests of data sets. */
 #ifndef TESTS_COMMON_DATA_DATASET_ARGS_H
 #define TESTS_COMMON_DATA_DATASET_ARGS_H
 
@@ -9,7 +9,7 @@ static inline Args args_of(const char *dataset)
     return (Args){ .dataset = dataset, .dataset_size = 2048, .data_dir = "data/mnist" };
 }
 
-/* Loads the training half for these Args, for a child. */
+/* Loads the training half for these Args, in a child process. */
 static inline void load_train(const void *args)
 {
     Rng rng;

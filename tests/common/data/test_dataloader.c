@@ -1,4 +1,4 @@
-/* Batches: which rows they hold, and which place each row has in the batch of the whole group. */
+/* Batches: their rows, and each row's place in the batch of the whole group. */
 #include <limits.h>
 #include <malloc.h>
 
@@ -25,18 +25,18 @@ static void test_batches_of_an_epoch(void **state)
             for (size_t i = 0; i < (size_t)batch->size; i++)
                 assert_int_equal(batch->index[i], 4 * number + i);
         }
-        assert_null(dataloader_next(&loader)); // once; then the next epoch
+        assert_null(dataloader_next(&loader)); // once, then the next epoch begins
     }
     dataloader_free(&loader);
     sampler_free(&sampler);
 }
 
 /* Three ranks with batches of 4 visit, batch by batch, what one rank with batches of 12 does, and
- * every row has the same place: so it gets the same dropout mask. */
+ * every row has the same place, and so the same dropout mask. */
 static void test_places_do_not_depend_on_the_ranks(void **state)
 {
     (void)state;
-    enum { WORLD_SIZE = 3, SHARE = 4, ROWS = 40 }; // the last batch is of 4 rows and 2 repeated
+    enum { WORLD_SIZE = 3, SHARE = 4, ROWS = 40 }; // the last batch has 4 rows and 2 repeated ones
     const Dataset dataset = { .size = ROWS };
     Sampler whole_sampler;
     distributed_sampler_init(&whole_sampler, ROWS, 0, 1, true, false, 9);
@@ -63,7 +63,7 @@ static void test_places_do_not_depend_on_the_ranks(void **state)
     }
 }
 
-/* Memory follows the rows: this one's batch size alone would take 16 GB. */
+/* Memory depends on the rows; this batch size alone would take 16 GB. */
 static void test_huge_batch(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void test_goes_on_after_a_seek(void **state)
     const Batch *batch = dataloader_next(&loader);
     assert_int_equal(batch->number, 3);
     assert_int_equal(batch->index[0], 49);
-    assert_int_equal(dataloader_num_batches(&loader), 7); // of a whole epoch: 50 rows
+    assert_int_equal(dataloader_num_batches(&loader), 7); // a whole epoch of 50 rows
     dataloader_free(&loader);
     sampler_free(&sampler);
 }
@@ -113,8 +113,8 @@ static void test_no_rows(void **state)
     sampler_free(&sampler);
 }
 
-/* Cut into 8 shards, the batches of all ranks together are the same, however many ranks there are:
- * an epoch goes on from its start until they are full. */
+/* Cut into 8 shards, all ranks' batches together do not depend on the number of ranks: an epoch
+ * continues from its start until they are full. */
 static void test_batches_in_shards(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void test_batches_in_shards(void **state)
                 assert_int_equal(dataloader_num_batches(&loader), (dataset.size + 7) / 8);
                 sampler_set_epoch(&alone, 2);
                 sampler_set_epoch(&sampler, 2);
-                size_t place = (size_t)rank; // in the group's epoch
+                size_t place = (size_t)rank; // position in the group's epoch
                 for (const Batch *batch; (batch = dataloader_next(&loader)) != NULL;) {
                     assert_int_equal(batch->size, 8 / world_size);
                     for (int i = 0; i < batch->size; i++, place += (size_t)world_size)

@@ -1,6 +1,6 @@
 /*
- * The data sets against what PyTorch made of the same seeds and files (tests/golden/), and MNIST's
- * loader against small sets of files that do not fit together.
+ * The data sets against PyTorch's from the same seeds and files (tests/golden/), and MNIST's
+ * loader with small sets of inconsistent files.
  */
 #include "tests/common/data/dataset_args.h"
 #include "tests/helpers/child.h"
@@ -18,7 +18,7 @@ static json_t *golden(const char *text)
     return object;
 }
 
-/* By the system's sha256sum: the golden files have no more of the large arrays than their sum. */
+/* Uses the system's sha256sum, because the golden files have only the large arrays' sums. */
 static void assert_sha256(const float *array, size_t numel, const char *expected)
 {
     char path[] = "/tmp/test_dataset.XXXXXX", command[64], sum[65] = "";
@@ -68,7 +68,7 @@ static void check_random_set(const json_t *line)
     assert_sha256(dataset.targets, 2048, json_string_value(json_object_get(y, sum)));
     dataset_free(&dataset);
 
-    // The test half is empty and draws nothing: the next number is the first weight of the model.
+    // The test half is empty and draws nothing, so the next number is the model's first weight.
     dataset_init(&dataset, &args, TEST, &rng);
     assert_int_equal(dataset.size, 0);
     dataset_free(&dataset);
@@ -150,7 +150,7 @@ static void test_digits_as_in_pytorch(void **state)
     assert_float_equal(mean_of_power(&test, 1),
                        json_real_value(json_object_get(expected, "mean_test")), 1e-6);
 
-    // Another model's normalisation: paper is 0, the strongest ink 1, in these units.
+    // Another model's normalisation, in units where paper is 0 and the strongest ink 1.
     const float ink = (1 - 0.1307f) / 0.3081f;
     size_t strongest = 0;
     while (fabsf(test.floats[strongest] - ink) > 1e-6f)
@@ -164,7 +164,7 @@ static void test_digits_as_in_pytorch(void **state)
     json_decref(expected);
 }
 
-/* An IDX file of zeros but for the last byte. */
+/* Writes an IDX file of zeros except for the last byte. */
 static void write_idx(const char *name, int ndim, const uint8_t shape[], uint8_t last)
 {
     char path[256];

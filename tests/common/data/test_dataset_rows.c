@@ -1,4 +1,4 @@
-/* How many rows a data set has: all, the first few, or enough to fill its shards. */
+/* The number of rows in a data set: all, the first few, or enough to fill its shards. */
 #include "tests/common/data/dataset_args.h"
 #include "tests/helpers/child.h"
 

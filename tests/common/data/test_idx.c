@@ -1,6 +1,6 @@
 /*
- * IDX files as they should be, and as nobody should ever meet them: whatever the bytes, idx_read
- * returns what the header promises or ends with one line that names the file.
+ * Valid and invalid IDX files: whatever the bytes, idx_read returns what the header promises or
+ * ends with one line that names the file.
  */
 #include "tests/helpers/child.h"
 #include "tests/helpers/folder.h"
@@ -106,7 +106,7 @@ static void test_reads_one_dimension_and_none_left(void **state)
     delete ("t");
 }
 
-/* A place in the test's folder, and the folders on the way there. */
+/* Makes a place in the test's folder, and its parent folders. */
 static void make_place(const char *name)
 {
     char path[256];
@@ -123,8 +123,8 @@ static void clear(void)
     assert_int_equal(clear_folder(NULL), 0);
 }
 
-/* A folder, an empty file, a pipe or a link to nothing under the first name: as Kaggle's MNIST has
- * it, and as a copy leaves it that was broken off. The good file is found where others have it. */
+/* A folder, an empty file, a pipe or a dangling link under the first name, as in Kaggle's MNIST or
+ * after an interrupted copy. The good file is found under its other names. */
 static void test_reads_past_what_is_no_file(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void test_reads_past_what_is_no_file(void **state)
     clear();
 }
 
-/* Images of one place and labels of another would train, and on what does not belong together. */
+/* Images and labels from different places would train, but on mismatched data. */
 static void test_one_place_for_all(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void test_missing(void **state)
                        "data/get_mnist.sh", "--data-dir");
 }
 
-/* Something else in the file's place: nobody waits for a pipe's writer or reads a device. */
+/* With something else in the file's place, idx_read neither waits for a pipe nor reads a device. */
 static void test_no_regular_file(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void test_truncated_at_every_byte(void **state)
         write_plain("t", small, size);
         const char *reason = size == 0 ? "is empty" : size < HEADER ? "header" : "of its 12 bytes";
         assert_dies_saying(read_t, "t", 1, folder, reason, "data/get_mnist.sh");
-        assert_null(strstr(err, "delete")); // it may be good, and of another set
+        assert_null(strstr(err, "delete")); // because it may be a good file of another set
     }
     delete ("t");
 }
@@ -231,7 +231,7 @@ static void test_gzip_truncated_at_every_byte(void **state)
     delete ("t.gz");
 }
 
-/* A bit may fall over where nothing depends on it, as in the time stamp. Wrong pixels: never. */
+/* A bit may flip where nothing depends on it, as in the time stamp, but pixels are never wrong. */
 static void test_gzip_with_every_bit_flipped(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void test_trailing_byte(void **state)
     delete ("t.gz");
 }
 
-/* What stands behind the compressed stream: another one goes on, all else is padding. */
+/* After the compressed stream another one continues it, and all else is padding. */
 static void test_gzip_and_more(void **state)
 {
     (void)state;
@@ -287,7 +287,7 @@ static void test_gzip_and_more(void **state)
     delete ("t.gz");
 }
 
-/* With at most 16 MiB more memory than there is now. */
+/* Reads with at most 16 MiB more memory than is in use now. */
 static void read_in_little_memory(const void *name)
 {
     rlim_t pages = 0;
@@ -299,7 +299,7 @@ static void read_in_little_memory(const void *name)
     read_t(name);
 }
 
-/* A stream a thousand times as long as its file: no more of it is kept than the header says. */
+/* A stream a thousand times as long as its file: only the header's size is kept in memory. */
 static void test_gzip_bomb(void **state)
 {
     (void)state;
@@ -315,7 +315,7 @@ static void test_gzip_bomb(void **state)
     assert_dies_saying(read_in_little_memory, "t", 1, path, "goes on after its 12 bytes");
 
     size_t shape[1];
-    file = gzopen(path, "wb9"); // as short as deflate can make it, and honest
+    file = gzopen(path, "wb9"); // as short as deflate can make it, with a correct header
     gzwrite(file, ((uint8_t[]){ 0, 0, 8, 1, 0, 16, 0, 0 }), 8);
     gzwrite(file, zeros, MIB);
     assert_int_equal(gzclose(file), Z_OK);
@@ -326,7 +326,7 @@ static void test_gzip_bomb(void **state)
 
 static void read_as_nobody(const void *name)
 {
-    if (getuid() == 0) // to whom everything is readable
+    if (getuid() == 0) // because root can read everything
         assert_int_equal(setuid(65534), 0);
     read_t(name);
 }
@@ -367,7 +367,7 @@ static void test_wrong_magic(void **state)
 static void test_huge_sizes(void **state)
 {
     (void)state;
-    // The third's product is 2^64: nothing at all, once cut to 64 bits.
+    // The third's product is 2^64, which is 0 in 64 bits.
     const uint32_t huge[][3] = { { 0x80000000, 1, 1 },
                                  { 0xffffffff, 0xffffffff, 0xffffffff },
                                  { 0x10000000, 0x10000000, 0x100 },

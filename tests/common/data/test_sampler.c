@@ -1,6 +1,6 @@
 /*
  * The samplers against the index lists of torch's DistributedSampler (tests/golden/sampler.jsonl),
- * and by their properties where torch has no say: exact evaluation, seeking, sets of few rows.
+ * and by their properties where torch has no equivalent: exact evaluation, seeking, few rows.
  */
 #include "tests/helpers/child.h"
 
@@ -8,7 +8,7 @@
 
 #include "common/data/sampler.h"
 
-/* The rest of the epoch, in portions that fit nothing: what they hold must not depend on it. */
+/* Returns the rest of the epoch, in odd portions, on whose sizes it must not depend. */
 static size_t *rest(Sampler *sampler, size_t *size)
 {
     size_t *index = calloc(sampler->size + 7, sizeof *index);
@@ -88,7 +88,7 @@ static void test_epochs_differ_and_come_again(void **state)
     distributed_sampler_init(&other, 1000, 0, 2, true, false, 6);
     size_t n;
     size_t *epoch_0 = rest(&sampler, &n);
-    assert_rest(&sampler, epoch_0, n); // without sampler_set_epoch: the same again
+    assert_rest(&sampler, epoch_0, n); // the same again without sampler_set_epoch
     sampler_set_epoch(&sampler, 1);
     sampler_set_epoch(&other, 0); // seed and epoch are added
     size_t *epoch_1 = rest(&sampler, &n);
@@ -98,7 +98,7 @@ static void test_epochs_differ_and_come_again(void **state)
     size_t some[3];
     assert_int_equal(sampler_next(&sampler, some, 3), 3);
     sampler_set_epoch(&sampler,
-                      1); // another epoch begins at its beginning, wherever this one stood
+                      1); // another epoch starts at 0, wherever this one was
     assert_rest(&sampler, epoch_1, n);
     sampler_set_epoch(&sampler, 0);
     assert_rest(&sampler, epoch_0, n);
@@ -108,7 +108,7 @@ static void test_epochs_differ_and_come_again(void **state)
     sampler_free(&sampler);
 }
 
-/* (epoch, position) says what comes next, so it is all that a resumed run has to know. */
+/* (epoch, position) determines what comes next, so it is all that a resumed run needs. */
 static void test_goes_on_where_it_stood(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void test_few_rows(void **state)
     (void)state;
     Sampler sampler;
     for (int rank = 0; rank < 8; rank++) {
-        // 3 rows for 8 ranks: 0 1 2 0 1 2 0 1, or nothing for anybody.
+        // 3 rows for 8 ranks: 0 1 2 0 1 2 0 1, or no rows for any rank.
         distributed_sampler_init(&sampler, 3, rank, 8, false, false, 0);
         assert_rest(&sampler, (const size_t[]){ (size_t)rank % 3 }, 1);
         sampler_free(&sampler);
@@ -177,7 +177,7 @@ static void test_sequential_visits_each_row_once(void **state)
         }
 }
 
-/* Two ranks go so far; then three, two or one go on where they were. Nothing is done twice. */
+/* Three, two or one ranks continue where two ranks stopped. No row is visited twice. */
 static void test_seek_shares_out_what_is_left(void **state)
 {
     (void)state;
@@ -219,18 +219,18 @@ static void test_seek_to_the_ends(void **state)
     assert_rest(&sampler, (const size_t[]){ 1, 5, 9 }, 3);
     sampler_seek(&sampler, 5);
     assert_rest(&sampler, (const size_t[]){ 5, 9 }, 2);
-    sampler_seek(&sampler, 6); // rank 0 would be one further, and wait for ever
+    sampler_seek(&sampler, 6); // otherwise rank 0 would be one further, and wait forever
     assert_rest(&sampler, (const size_t[]){ 5, 9 }, 2);
     sampler_seek(&sampler, 12);
     assert_rest(&sampler, NULL, 0);
-    assert_rest(&sampler, (const size_t[]){ 1, 5, 9 }, 3); // stands at the beginning again
+    assert_rest(&sampler, (const size_t[]){ 1, 5, 9 }, 3); // is at the beginning again
     sampler_seek(&sampler, SIZE_MAX);
     assert_rest(&sampler, NULL, 0);
     sampler_free(&sampler);
 }
 
-/* Wherever a group of another size stopped, ranks of one that goes on have equally much to do, no
- * row is left out, and nothing is left where that group had padded the end. */
+/* Wherever a group of another size stopped, the ranks that continue have equally many rows, no row
+ * is left out, and nothing is left where that group had padded the end. */
 static void test_seek_keeps_ranks_together(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* kernels.h - what the tests of a device's kernels share: CPUs with 1, 2 and 3 threads, or one GPU,
+/* kernels.h - shared by the tests of a device's kernels: CPUs with 1, 2 and 3 threads or one GPU,
  * memory, random numbers and comparisons. Arrays of floats are device memory, which fetch reads. */
 #ifndef TESTS_COMMON_NN_KERNELS_H
 #define TESTS_COMMON_NN_KERNELS_H
@@ -20,7 +20,7 @@ static Rng rng;
 static Device devices[MAX_THREADS]; // CPUs: devices[i] has i + 1 threads
 static int num_devices;
 
-/* Memory of a test, given back after it. */
+/* A test's memory, freed after it. */
 static struct {
     void *memory;
     bool on_device;
@@ -40,7 +40,7 @@ static inline void *keep(size_t numel, size_t size)
     return keep_memory(mem_calloc(numel, size), false);
 }
 
-/* Device memory, zeroed. All CPUs share theirs. */
+/* Allocates zeroed device memory. All CPUs share theirs. */
 static inline void *keep_on_device(size_t numel, size_t size)
 {
     return keep_memory(device_malloc(&devices[0], numel * size), true);
@@ -86,7 +86,7 @@ static inline void *to_device(const void *host, size_t bytes)
     return memory;
 }
 
-/* What lies in device memory, in host memory. */
+/* Copies device memory to host memory. */
 static inline void *fetch(const void *memory, size_t bytes)
 {
     return keep_memory(copied_from(&devices[0], memory, bytes), false);
@@ -119,7 +119,7 @@ static inline double *as_double(const float *values, size_t numel)
     return copy;
 }
 
-/* Images with their channels last to images with their channels first. */
+/* Converts images from channels last to channels first. */
 static inline double *channels_first(int n, int channels, int pixels, const float *images)
 {
     const float *host = fetch_floats(images, (size_t)n * channels * pixels);
@@ -131,7 +131,7 @@ static inline double *channels_first(int n, int channels, int pixels, const floa
     return copy;
 }
 
-/* Relative to the largest of them. */
+/* Compares relative to the largest of them. */
 static inline void assert_close(const double *actual, const double *expected, size_t numel)
 {
     double largest = 0, error = 0;

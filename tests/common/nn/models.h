@@ -1,4 +1,4 @@
-/* models.h - what the tests of the models share: a model to be tested, and rows for it. */
+/* models.h - shared by the tests of the models: a model under test, and rows for it. */
 #ifndef TESTS_COMMON_NN_MODELS_H
 #define TESTS_COMMON_NN_MODELS_H
 
@@ -16,7 +16,7 @@
 
 enum { ROWS = 6, PIXELS = 28 * 28, CLASSES = 10 };
 
-/* A model with its device, made of a generator that has drawn `drawn` numbers. */
+/* A model with its device, initialized by a generator that has drawn `drawn` numbers. */
 typedef struct {
     Args args;
     Device device;
@@ -44,7 +44,7 @@ static inline void subject_free(Subject *subject)
     device_free(&subject->device);
 }
 
-/* One parameter, or its gradient, in PyTorch's layout; to be freed. */
+/* Returns one parameter, or its gradient, in PyTorch's layout; free it. */
 static inline float *exported(const Subject *subject, int i, const float *array)
 {
     float *host = mem_calloc(subject->model.parameter[i].numel, sizeof *host);
@@ -65,7 +65,7 @@ static inline double *exported_all(const Subject *subject, const float *array)
     return all;
 }
 
-/* Random rows, with labels or targets. */
+/* Returns random rows, with labels or targets. */
 static inline Dataset *random_dataset(const char *model)
 {
     static Dataset dataset;
@@ -88,7 +88,7 @@ static inline Dataset *random_dataset(const char *model)
     return &dataset;
 }
 
-/* Rows of a batch. */
+/* A batch's rows. */
 static const size_t order[ROWS] = { 3, 0, 5, 1, 4, 2 };
 
 #endif

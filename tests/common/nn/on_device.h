@@ -1,5 +1,5 @@
-/* on_device.h - which device a test is about: the CPU, or with TEST_DEVICE=cuda in the environment
- * a GPU. Memory of a device is read and written through copies. */
+/* on_device.h - the device under test: the CPU, or a GPU with TEST_DEVICE=cuda in the environment.
+ * Device memory is read and written through copies. */
 #ifndef TESTS_COMMON_NN_ON_DEVICE_H
 #define TESTS_COMMON_NN_ON_DEVICE_H
 
@@ -20,7 +20,7 @@ static inline bool tests_a_cpu(void)
     return strcmp(test_device(), "cuda") != 0;
 }
 
-/* Host memory with what lies there; to be freed. */
+/* Returns a copy in host memory; free it. */
 static inline void *copied_from(Device *device, const void *memory, size_t bytes)
 {
     void *host = mem_calloc(bytes, 1);

@@ -1,6 +1,6 @@
 /*
- * reference.h - the layers once more, in double, in PyTorch's layout (channels first), as plain
- * loops: what the kernels and the model are compared with.
+ * reference.h - the layers in double, in PyTorch's layout (channels first), as plain loops, with
+ * which the kernels and the model are compared.
  */
 #ifndef TESTS_COMMON_NN_REFERENCE_H
 #define TESTS_COMMON_NN_REFERENCE_H
@@ -83,14 +83,14 @@ static inline void reference_linear_grad(int n, int in, int out, const double *x
         }
 }
 
-/* Where in an image of side `size` the corner `which` (0 to 3) of pooled unit `unit` is. */
+/* Returns the index of corner `which` (0 to 3) of pooled unit `unit` in an image of side `size`. */
 static inline int reference_corner(int size, int unit, int which)
 {
     const int row = unit / (size / 2) * 2 + which / 2, column = unit % (size / 2) * 2 + which % 2;
     return row * size + column;
 }
 
-/* The largest of each 2 x 2 of `images` images of one channel, and which of the four it is. */
+/* Computes the largest of each 2 x 2 of `images` images of one channel, and its corner. */
 static inline void reference_pool(int images, int size, const double *x, double *y, uint8_t *argmax)
 {
     const int units = (size / 2) * (size / 2);
@@ -105,7 +105,7 @@ static inline void reference_pool(int images, int size, const double *x, double 
         }
 }
 
-/* Writes dx: each gradient goes to the corner it came from. */
+/* Writes dx: each gradient goes to the corner of its maximum. */
 static inline void reference_pool_grad(int images, int size, const double *dy,
                                        const uint8_t *argmax, double *dx)
 {
@@ -116,7 +116,7 @@ static inline void reference_pool_grad(int images, int size, const double *dy,
             dx[reference_corner(size, unit, *argmax++)] += *dy++;
 }
 
-/* Mean of the negative log likelihoods, and its gradient. */
+/* Computes the mean of the negative log likelihoods, and its gradient. */
 static inline double reference_nll(int n, int classes, const double *logits, const int32_t *labels,
                                    double *dlogits)
 {
@@ -132,7 +132,7 @@ static inline double reference_nll(int n, int classes, const double *logits, con
     return loss;
 }
 
-/* Is this unit kept by dropout? As device.h defines it; unit counts in the order of memory. */
+/* Returns true if dropout keeps this unit, as device.h defines it; unit counts in memory order. */
 static inline bool reference_keeps(DropoutKey key, int row, int unit)
 {
     const uint32_t counter[4] = { unit / 16, key.first_row + row * key.row_stride, key.layer,

@@ -2,7 +2,7 @@
  * and 3 threads, which must give the same bits. */
 #include "tests/common/nn/kernels.h"
 
-/* Each filter of a weight from [lines][columns] to [columns][lines]. */
+/* Transposes each filter of a weight from [lines][columns] to [columns][lines]. */
 static float *transposed(ConvShape s, int lines, const float *weight)
 {
     const int numel = conv_filter_numel(s), columns = numel / lines;
@@ -14,7 +14,7 @@ static float *transposed(ConvShape s, int lines, const float *weight)
     return to_device(to, (size_t)s.out_channels * numel * sizeof *to);
 }
 
-/* A convolution's weight as the device has it, from PyTorch's layout, and back. */
+/* Converts a convolution's weight from PyTorch's layout to the device's, and back. */
 static float *conv_import(ConvShape s, const float *weight)
 {
     return transposed(s, s.in_channels, weight);
@@ -30,8 +30,8 @@ typedef struct {
     int n;
 } ConvCase;
 
-/* The model's; then channels and sizes that divide by nothing, other kernels, more and fewer images
- * than chunks, one image, and one place. */
+/* The model's shapes; then odd channels and sizes, other kernels, more and fewer images than
+ * chunks, one image, and one output position. */
 static const ConvCase conv_cases[] = {
     { { 1, 28, 32, 3 }, 3 }, { { 32, 26, 64, 3 }, 2 }, { { 3, 7, 5, 2 }, 1 },
     { { 5, 9, 7, 3 }, 19 },  { { 2, 6, 33, 5 }, 4 },   { { 17, 8, 37, 3 }, 5 },
@@ -70,7 +70,7 @@ static void check_conv(ConvShape s, int n, bool pooled)
                                   pooled ? argmax : NULL);
         assert_close(channels_first(n, s.out_channels, out_size * out_size, y), expected, y_numel);
 
-        // The corner that argmax names holds the value that came out.
+        // The corner that argmax names holds the output value.
         const float *came_out = fetch_floats(y, y_numel);
         const uint8_t *named = fetch(argmax, y_numel);
         for (int image = 0; pooled && image < n; image++)
@@ -99,11 +99,11 @@ static void test_conv_relu_pool(void **state)
 {
     (void)state;
     for (int i = 0; i < NUM_CONV_CASES; i++)
-        if (conv_out_size(conv_cases[i].shape) > 1) // else nothing is left
+        if (conv_out_size(conv_cases[i].shape) > 1) // otherwise nothing is left
             check_conv(conv_cases[i].shape, conv_cases[i].n, true);
 }
 
-/* Of whole numbers sums are exact, and many of a 2 x 2 are equal: PyTorch takes the first. */
+/* Sums of integers are exact, and many of a 2 x 2 are equal: PyTorch takes the first. */
 static void test_first_of_equals(void **state)
 {
     (void)state;

@@ -1,5 +1,4 @@
-/* Which device a rank gets, how many threads, how weights are translated, and how a batch is
- * fetched. */
+/* A rank's device and threads, the conversion of weights, and the gathering of batches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +38,7 @@ static void test_threads(void **state)
     assert_int_equal(threads_of((Args){ 0 }), cores);
     assert_int_equal(threads_of((Args){ .nproc = 2 }), cores / 2 > 0 ? cores / 2 : 1);
     assert_int_equal(threads_of((Args){ .nproc = 10 * cores }), 1);
-    setenv("LOCAL_WORLD_SIZE", "1", 1); // says more about this node than --nproc
+    setenv("LOCAL_WORLD_SIZE", "1", 1); // takes precedence over --nproc
     assert_int_equal(threads_of((Args){ .nproc = 2 }), cores);
     setenv("OMP_NUM_THREADS", "nonsense", 1);
     assert_int_equal(threads_of((Args){ 0 }), cores);
@@ -96,7 +95,7 @@ static void test_no_gpu(void **state)
 {
     (void)state;
     if (gpus_visible() > 0)
-        return; // there is one
+        return; // a GPU is present
     Args args = { .device = "auto", .threads = 1 };
     Device device;
     device_init(&device, &args, 0);
@@ -116,7 +115,7 @@ static void test_no_gpu(void **state)
     assert_int_equal(WEXITSTATUS(status), 2);
 }
 
-/* What gather brings to the device. */
+/* What gather copies to the device. */
 typedef struct {
     float inputs[6], targets[3];
     int32_t labels[3];
@@ -131,7 +130,7 @@ static Gathered gathered(Device *device, const Batch *batch)
     return result;
 }
 
-/* A data set with a number may stay on the device, of one without each batch is sent. */
+/* A data set with an id may stay on the device; without an id each batch is sent. */
 static void check_gather(unsigned id)
 {
     const Args args = { .device = test_device(), .threads = 2 };
@@ -154,7 +153,7 @@ static void check_gather(unsigned id)
         assert_memory_equal(batch.inputs, ((float[]){ 2, 127.5f, 0, 0.5f, 2, 127.5f }), 24);
         assert_memory_equal(batch.labels, ((int32_t[]){ 9, 7, 9 }), 12);
     }
-    if (id == 0) { // as the classifier does, which has the same bytes for each image
+    if (id == 0) { // like the classifier, which reuses its bytes for each image
         bytes[5] = 8;
         const Gathered changed =
             gathered(&device, &(Batch){ .dataset = &images, .index = index, .size = 3 });
@@ -179,7 +178,7 @@ static void test_gather(void **state)
     check_gather(1000);
 }
 
-/* Many batches are fetched before anybody looks at one: none may find another's rows. */
+/* Many batches are gathered before any is read, and none may have another's rows. */
 static void test_gathers_in_a_row(void **state)
 {
     (void)state;
@@ -197,7 +196,7 @@ static void test_gathers_in_a_row(void **state)
         float *inputs = device_malloc(&device, BATCHES * sizeof *inputs);
         float *targets = device_malloc(&device, BATCHES * sizeof *targets);
         for (int i = 0; i < BATCHES; i++) {
-            const size_t index = i % 3; // no rhythm that a ring of buffers may have
+            const size_t index = i % 3; // not in step with any ring of buffers
             device.ops->gather(&device, &(Batch){ .dataset = &rows, .index = &index, .size = 1 },
                                inputs + i, NULL, targets + i);
         }

@@ -1,13 +1,13 @@
 /*
- * The gradients of both models against a float64 network in plain loops, whose own are checked by
- * finite differences. With dropout too: the reference draws its masks as device.h defines them.
+ * The gradients of both models against a float64 network in plain loops, which finite differences
+ * check. With dropout too: the reference draws its masks as device.h defines them.
  */
 #include "tests/common/nn/models.h"
 #include "tests/common/nn/reference.h"
 
 enum { A1 = 32 * 26 * 26, A2 = 64 * 24 * 24, P = 64 * 12 * 12, H = 128 };
 
-/* Where the cnn's parameters begin. */
+/* Offsets of the cnn's parameters. */
 enum {
     WEIGHT1 = 0,
     BIAS1 = WEIGHT1 + 32 * 9,
@@ -21,7 +21,7 @@ enum {
 
 static const ConvShape conv1 = { 1, 28, 32, 3 }, conv2 = { 32, 26, 64, 3 };
 
-/* The cnn in float64: its activations, their gradients, and what dropout multiplies them with. */
+/* The cnn in float64: its activations, their gradients, and the dropout factors. */
 static struct {
     double x[ROWS * PIXELS], a1[ROWS * A1], a2[ROWS * A2], p[ROWS * P], h[ROWS * H];
     double z[ROWS * CLASSES], dx[ROWS * PIXELS], da1[ROWS * A1], da2[ROWS * A2], dp[ROWS * P];
@@ -30,7 +30,7 @@ static struct {
     int32_t labels[ROWS];
 } net;
 
-/* The first n rows of `order`, and the masks of dropout after layers 1 and 2; keys NULL: none. */
+/* Loads the first n rows of `order`, and the dropout masks of layers 1 and 2 (no masks if NULL). */
 static void load_batch(int n, const DropoutKey *keys)
 {
     const Dataset *dataset = random_dataset("cnn");
@@ -69,7 +69,7 @@ static void backward(int n, const double *params, double *grads)
                         net.dx);
 }
 
-/* The loss; the gradient is added to grads unless that is NULL. */
+/* Returns the loss; adds the gradient to grads unless that is NULL. */
 static double reference_cnn(int n, const double *params, double *grads, const DropoutKey *keys)
 {
     load_batch(n, keys);
@@ -109,7 +109,7 @@ static double reference_mse(int n, const double *params, double *grads, const Dr
 
 typedef double ReferenceLoss(int n, const double *params, double *grads, const DropoutKey *keys);
 
-/* For each parameter, the slope of the loss along a random direction through all its numbers. */
+/* Checks for each parameter the loss's slope along a random direction through all its elements. */
 static void check_by_differences(const Model *model, ReferenceLoss *loss, int n, double *params,
                                  const double *grads, const DropoutKey *keys)
 {

@@ -1,4 +1,4 @@
-/* All kernels but the convolutions against the reference, on the model's shapes and on odd ones; on
+/* All kernels except convolutions against the reference, on the model's shapes and on odd ones; on
  * a CPU with 1, 2 and 3 threads, which must give the same bits. */
 #include "tests/common/nn/kernels.h"
 
@@ -105,7 +105,7 @@ static void test_dropout(void **state)
 {
     (void)state;
     check_dropout(1003);
-    check_dropout(1004); // in vectors
+    check_dropout(1004); // divides into vectors
 }
 
 static void test_nll(void **state)
@@ -140,13 +140,13 @@ static void test_nll(void **state)
     assert_int_equal((int)fetch_floats(stats, 2)[1], correct);
     assert_floats_close(dlogits, expected, NUMEL);
 
-    logits[0] = 1000; // its own would be infinite
+    logits[0] = 1000; // this row's loss would be infinite
     x = to_device(logits, NUMEL * sizeof *logits);
     device->ops->nll(&devices[0], 1, CLASSES, x, to_device(&(int32_t){ 0 }, 4), log_probs, stats);
     assert_true(fetch_floats(stats, 1)[0] == 0);
 }
 
-/* More rows than a block of threads has, and one. */
+/* More rows than a block has threads, and one row. */
 static void test_losses_of_many_rows(void **state)
 {
     (void)state;
@@ -194,8 +194,8 @@ static void test_mse(void **state)
 static void test_optimizers_and_threads(void **state)
 {
     (void)state;
-    enum { COUNT = 200003 }; // enough for threads; what they compute, test_optim.c checks
-    // One number more than the optimizers may touch.
+    enum { COUNT = 200003 }; // enough for threads; test_optim.c checks the results
+    // One element more than the optimizers may touch.
     const float *old = random_floats(COUNT + 1), *grads = random_floats(COUNT + 1);
     float *first = NULL;
     for (int i = 0; i < num_devices; i++) {

@@ -1,6 +1,6 @@
 /*
- * The models but for their gradients (test_gradients.c): initial weights against PyTorch's, the
- * order of the hooks, dropout that knows no ranks, and what is counted as correct.
+ * The models except for their gradients (test_gradients.c): initial weights against PyTorch's, the
+ * order of the hooks, dropout independent of the ranks, and the count of correct predictions.
  */
 #include "tests/common/nn/models.h"
 #include "tests/helpers/child.h"
@@ -32,7 +32,7 @@ static void check_initial_weights(const json_t *golden)
     const bool is_linear = strcmp(name, "linear") == 0;
     Subject subject;
     subject_init(&subject, name, json_integer_value(json_object_get(golden, "seed")), 1,
-                 is_linear ? 2048 * 21 : 0); // the data set was drawn before
+                 is_linear ? 2048 * 21 : 0); // after drawing the data set
     const Model *model = &subject.model;
 
     json_t *params = json_object_get(golden, "params"), *param;
@@ -114,7 +114,7 @@ static void test_layouts(void **state)
     subject_free(&subject);
 }
 
-/* Takes down the calls, and keeps the gradients that were said to be complete. */
+/* Records the calls, and keeps the gradients that were reported as complete. */
 typedef struct {
     const Model *model;
     int calls[MODEL_MAX_PARAMETERS], num_calls;
@@ -160,7 +160,7 @@ static void test_hook_order(void **state)
     subject_free(&subject);
 }
 
-/* Places each layer in arrays of its own just before it is computed, and nowhere after it. */
+/* Places each layer in its own arrays just before it is computed, and removes them afterwards. */
 typedef struct {
     Model *model;
     float *params, *grads;
@@ -221,7 +221,7 @@ static void test_layers_placed_by_hooks(void **state)
     subject_free(&subject);
 }
 
-/* The loss of rows rank, rank + world_size, ... of the first n, in training. */
+/* Returns the training loss of rows rank, rank + world_size, ... of the first n. */
 static double dropout_loss(int threads, uint64_t step, int n, int rank, int world_size)
 {
     Subject subject;
@@ -277,7 +277,7 @@ static void assert_loss_is_nan(Subject *subject, const Dataset *dataset)
     assert_true(isnan(model_loss(&subject->model)));
 }
 
-/* A pixel or a parameter that is no number is seen in the loss. */
+/* A pixel or a parameter that is NaN shows in the loss. */
 static void test_nan_reaches_the_loss(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void test_nan_reaches_the_loss(void **state)
     const Model *model = &subject.model;
     model_eval(&subject.model);
     Dataset *dataset = random_dataset("cnn");
-    // The image's corners reach one output each, in the four places of what is pooled.
+    // The image's corners reach one output each, at the four positions of a pooled unit.
     const int corners[] = { 0, 27, 27 * 28, 27 * 28 + 27 };
     for (int i = 0; i < 4; i++) {
         const float pixel = dataset->floats[corners[i]];
@@ -320,7 +320,7 @@ static void test_what_does_not_fit(void **state)
 {
     (void)state;
     if (!tests_a_cpu())
-        skip(); // a child of a process that uses a GPU cannot
+        skip(); // a child cannot use its parent's GPU
     const Dataset *dataset = random_dataset("cnn");
     Dataset other = *dataset;
     assert_dies_saying(forward, (&(Batch){ dataset, order, 0, 0, 0, 1 }), 1, "batch of 0 rows");

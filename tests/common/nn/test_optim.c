@@ -14,7 +14,7 @@
 
 enum { STEPS = 10, STEPS_PER_EPOCH = 2 };
 
-/* One number and its state, as PyTorch's documentation gives the algorithms. */
+/* One parameter and its state, for the algorithms in PyTorch's documentation. */
 typedef struct {
     double param, state[2];
 } Number;
@@ -43,7 +43,7 @@ static void reference_step(Number *number, double grad, const Args *args, double
     }
 }
 
-/* The rate of a step as PyTorch's schedulers get it, each from the one of the step before. */
+/* Returns a step's learning rate, computed from the previous one's as in PyTorch's schedulers. */
 static double reference_rate(const Args *args, int step)
 {
     const int warmup = args->warmup_steps;
@@ -60,7 +60,7 @@ static double reference_rate(const Args *args, int step)
     return lr;
 }
 
-/* What the gradients are multiplied by. */
+/* Returns the factor of the gradients. */
 static double reference_clip(const Args *args, size_t count, const float *grads)
 {
     double sum = 0;
@@ -91,7 +91,7 @@ static void end(Device *device, Model *model, Optimizer *optim)
     device_free(device);
 }
 
-/* The state's names, as PyTorch's state_dict has them, tell how many arrays there must be. */
+/* Checks an optimizer; the state's names in PyTorch's state_dict determine the number of arrays. */
 static void check(Args args, const char *first_state, const char *second_state)
 {
     args.model = args.model != NULL ? args.model : "linear";
@@ -158,7 +158,7 @@ static void test_adam(void **state)
     check((Args){ .optimizer = "adam", .lr = 1e-3, .threads = 1 }, "exp_avg", "exp_avg_sq");
     check((Args){ .optimizer = "adam", .lr = 0.02, .weight_decay = 0.1, .threads = 2 }, "exp_avg",
           "exp_avg_sq");
-    // More numbers than a GPU has threads.
+    // More elements than a GPU has threads.
     check((Args){ .model = "cnn", .optimizer = "adam", .lr = 1e-3, .threads = 1 }, "exp_avg",
           "exp_avg_sq");
 }
@@ -179,8 +179,8 @@ static void test_adadelta(void **state)
           "square_avg", "acc_delta");
 }
 
-/* Each optimizer in a recipe. The norm of the linear model's gradients is 2.6 or so in the first
- * step, then half of that, a third ...: so some steps are clipped and some are not. */
+/* Each optimizer in a recipe. The norm of the linear model's gradients is about 2.6 in the first
+ * step, then a half of that, a third ..., so some steps are clipped and some are not. */
 static void test_recipes(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void test_recipes(void **state)
     args.weight_decay = 0.1;
     check(args, "exp_avg", "exp_avg_sq");
     args.optimizer = "adam";
-    args.model = "cnn"; // more numbers than a GPU has threads
+    args.model = "cnn"; // more elements than a GPU has threads
     args.lr = 1e-3;
     args.clip_norm = 100;
     check(args, "exp_avg", "exp_avg_sq");
@@ -213,7 +213,7 @@ static void test_recipes(void **state)
     check(args, "square_avg", "acc_delta");
 }
 
-/* clip_grad_norm_ with one that is not finite: its factor is 0 or nan, so that no step succeeds. */
+/* clip_grad_norm_ of a gradient that is not finite: the factor is 0 or NaN, so every step fails. */
 static void test_clip_not_finite(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ static void test_clip_not_finite(void **state)
     }
 }
 
-/* A step notes the first weight, and the first loss, that is not finite. */
+/* A step records the first weight and the first loss that are not finite. */
 static void test_divergence(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The device under test against --device plain: the same losses and weights but for rounding, step
- * by step, with dropout. And plain itself: its bits do not depend on the number of threads. */
+/* The device under test against --device plain: the same losses and weights except for rounding,
+ * step by step, with dropout. The bits of plain do not depend on the number of threads. */
 #include "tests/common/nn/models.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { STEPS = 4 };
 
-/* What a training gave. */
+/* A training's results. */
 typedef struct {
     float loss[STEPS];
     size_t numel;

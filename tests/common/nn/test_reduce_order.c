@@ -1,8 +1,8 @@
 /*
- * --reduce-order fixed inside a rank: the gradients of 1, 2, 4 and 8 ranks, added up as the ranks
- * would, against the tree done by hand, bit for bit. What the hand adds up are gradients of single
- * samples, from batches of one row that know of no shards; and, for the linear model with more than
- * a row to a shard, numbers of its own.
+ * --reduce-order fixed inside a rank: the gradients of 1, 2, 4 and 8 ranks, added as the ranks
+ * would, against a tree computed by hand, bit for bit. Its leaves are gradients of single samples,
+ * from batches of one row without shards; and, for the linear model with more than one row in a
+ * shard, gradients computed here.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,8 +52,8 @@ static void subject_free(Subject *s)
     device_free(&s->device);
 }
 
-/* The gradient of rank's share of n rows, from first_row on, one float for each parameter; to be
- * freed. */
+/* Returns the gradient of rank's share of n rows, from first_row on, one float for each parameter;
+ * free it. */
 static float *gradient(Subject *s, int n, int rank, int world_size, int shards)
 {
     static size_t index[MAX_ROWS];
@@ -86,7 +86,7 @@ static float *tree_mean(float *array[], int n, size_t numel)
     return array[0];
 }
 
-/* That of all ranks, as they would add it up. */
+/* Returns all ranks' gradient, as they would add it. */
 static float *gradient_of_ranks(Subject *s, int n, int world_size)
 {
     float *array[SHARDS];
@@ -105,7 +105,7 @@ static void assert_same(Subject *s, const float *expected, int n, int world_size
     free(actual);
 }
 
-/* Shards of one row: the sum of a shard is the gradient of a sample. */
+/* Checks shards of one row, where a shard's sum is the gradient of a sample. */
 static void check_samples(const char *model, int threads)
 {
     Subject s;
@@ -129,8 +129,8 @@ static void test_samples_by_hand(void **state)
     }
 }
 
-/* Shards of several rows, each of which is added up in order. Products are rounded before they are
- * added, or not: that is the processor's and the compiler's choice. */
+/* Adds shards of several rows, each in order. Whether products are rounded before they are added is
+ * the processor's and the compiler's choice. */
 static float *linear_by_hand(Subject *s, int n, bool rounded)
 {
     float *shard[SHARDS];
@@ -138,7 +138,7 @@ static float *linear_by_hand(Subject *s, int n, bool rounded)
         shard[i] = mem_calloc(FEATURES + 1, sizeof **shard);
     for (int row = 0; row < n; row++) {
         const float *x = s->dataset.floats + (s->first_row + row) * FEATURES;
-        float *alone = gradient(s, n, row, n, 0); // of the bias: 2 (y - target)
+        float *alone = gradient(s, n, row, n, 0); // the bias's is 2 (y - target)
         const float dy = alone[FEATURES] / (float)n * SHARDS; // a shard's mean
         float *sums = shard[row % SHARDS];
         for (int i = 0; i < FEATURES; i++) {
@@ -175,11 +175,11 @@ static void test_linear_by_hand(void **state)
     for (int n = 8; n <= 64; n += 8)
         for (int first_row = 0; first_row < 4 * n; first_row += n)
             check_linear(&s, n, first_row);
-    check_linear(&s, MAX_ROWS, 0); // shards beyond what is worked on at once
+    check_linear(&s, MAX_ROWS, 0); // shards larger than one block of rows
     subject_free(&s);
 }
 
-/* The cnn's shards of several rows: who adds them up does not matter. */
+/* The cnn's shards of several rows: it does not matter which rank or thread adds them. */
 static void test_ranks_and_threads(void **state)
 {
     (void)state;

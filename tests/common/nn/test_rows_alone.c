@@ -1,10 +1,10 @@
 /*
- * What the CPU's kernels compute for a row is the same, bit for bit, whether it is alone or among
- * others, and wherever in the batch: else it would matter how many ranks share a batch.
+ * The CPU's kernels compute a row bitwise identically whether it is alone or among others, and
+ * wherever in the batch. Otherwise the number of ranks that share a batch would matter.
  */
 #include "tests/common/nn/kernels.h"
 
-enum { ROWS = 13 }; // no multiple of a tile's rows
+enum { ROWS = 13 }; // not a multiple of a tile's rows
 
 /* One kernel's work on n rows: x and, in backward passes, y and dy are theirs; writes out. */
 typedef void Kernel(Device *device, const void *shape, int n, const float *x, const float *y,
@@ -37,7 +37,7 @@ static void assert_alone(Kernel *kernel, const void *shape, size_t x_numel, size
     }
 }
 
-/* Of a layer, the same in every call of a test. */
+/* A layer's parameters, the same in every call of a test. */
 static float *weight, *bias, *unused;
 static uint8_t *argmax;
 
@@ -64,7 +64,7 @@ static void conv_grad(Device *device, const void *shape, int n, const float *x, 
     device->ops->conv_grad(device, *s, n, x, y, NULL, weight, 2, used_up, unused, unused, out);
 }
 
-/* The pooled units' corners follow from dy, so that a row takes its own along. */
+/* Derives the pooled units' corners from dy, so that they depend only on the row. */
 static void conv_pool_grad(Device *device, const void *shape, int n, const float *x, const float *y,
                            const float *dy, float *out)
 {

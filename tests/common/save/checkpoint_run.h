@@ -1,4 +1,4 @@
-/* checkpoint_run.h - what the tests of checkpoints share: small runs, whose checkpoints go to the
+/* checkpoint_run.h - shared by the tests of checkpoints: small runs, whose checkpoints go to the
  * test's folder, and files to change. */
 #ifndef TESTS_COMMON_SAVE_CHECKPOINT_RUN_H
 #define TESTS_COMMON_SAVE_CHECKPOINT_RUN_H
@@ -16,8 +16,8 @@ typedef struct {
     Device device;
     Model model;
     Optimizer optim;
-    Dataset dataset; // without rows: only its description is used
-    Sampler sampler; // of rank 0
+    Dataset dataset; // has no rows, because only its description is used
+    Sampler sampler; // rank 0's sampler
     Checkpoint checkpoint;
 } Run;
 
@@ -48,7 +48,7 @@ static inline void run_init(Run *run, const char *model, const char *optimizer, 
                               .std = cnn ? 0.3081f : 1 };
     Rng rng;
     rng_seed(&rng, seed);
-    if (!cnn) // as the data set of random numbers does before the weights are drawn
+    if (!cnn) // as the random data set does before the weights are drawn
         for (int i = 0; i < 2048 * 21; i++)
             rng_uniform(&rng);
     device_init(&run->device, &run->args, 0);
@@ -66,7 +66,7 @@ static inline void run_free(Run *run)
     device_free(&run->device);
 }
 
-/* An optimizer step with gradients made up from the number of the step. */
+/* Does an optimizer step with gradients computed from the step's number. */
 static inline void run_step(Run *run)
 {
     for (int i = 0; i < run->model.num_parameters; i++) {
@@ -102,7 +102,7 @@ static inline void assert_same(const Run *a, const Run *b)
         assert_same_array(a, b, a->optim.state[s], b->optim.state[s]);
 }
 
-/* Silences a descriptor until it is given back. */
+/* Redirects a descriptor to /dev/null; returns a copy to restore it. */
 static inline int mute(int fd)
 {
     const int saved = dup(fd), nowhere = open("/dev/null", O_WRONLY);
@@ -117,10 +117,10 @@ static inline void unmute(int fd, int saved)
     close(saved);
 }
 
-/* Saves the run where so many epochs are finished, and of the next one so many places. */
+/* Saves the run after `epoch` epochs and `position` samples of the next one. */
 static inline void save(Run *run, int epoch, size_t position)
 {
-    const int saved = mute(STDOUT_FILENO); // the line it prints is no TAP
+    const int saved = mute(STDOUT_FILENO); // because the line it prints is not TAP
     run->sampler.epoch = epoch;
     sampler_seek(&run->sampler, position);
     (position == 0 ? checkpoint_save : checkpoint_save_final)(&run->checkpoint);
@@ -140,7 +140,7 @@ static inline char *get_file(const char *path, size_t *bytes)
     return content;
 }
 
-/* checkpoint_load of a Run, for a child. */
+/* Calls checkpoint_load for a Run in a child process. */
 static inline void load(const void *run)
 {
     checkpoint_load(&((Run *)run)->checkpoint);

@@ -1,4 +1,4 @@
-/* metrics_run.h - what the tests of metrics share: a folder, and runs of one row. */
+/* metrics_run.h - shared by the tests of metrics: a folder, and runs of one row. */
 #ifndef TESTS_COMMON_SAVE_METRICS_RUN_H
 #define TESTS_COMMON_SAVE_METRICS_RUN_H
 

@@ -1,12 +1,11 @@
-/* safetensors_files.h - what the tests of safetensors share: a folder of their own and small files.
- */
+/* safetensors_files.h - shared by the tests of safetensors: their own folder and small files. */
 #ifndef TESTS_COMMON_SAVE_SAFETENSORS_FILES_H
 #define TESTS_COMMON_SAVE_SAFETENSORS_FILES_H
 
 #include "common/save/safetensors.h"
 #include "tests/helpers/folder.h"
 
-static char path[64]; // of the one file every test works on, and removes
+static char path[64]; // the file that every test uses and removes
 
 static inline int make_file_folder(void **state)
 {
@@ -16,7 +15,7 @@ static inline int make_file_folder(void **state)
     return 0;
 }
 
-/* A file with this header, where ' stands for ", and so many bytes of zeros as data. */
+/* Writes a file with this header, where ' stands for ", and data_bytes zeros. */
 static inline void put_header(const char *header, size_t data_bytes)
 {
     const size_t header_bytes = strlen(header);
@@ -49,7 +48,7 @@ static inline void commit(Safetensors *file)
         fail_msg("%s", file->error);
 }
 
-/* Twenty bytes of data in two tensors. */
+/* Returns two tensors with twenty bytes of data. */
 static inline Safetensors make_small(void)
 {
     Safetensors file;

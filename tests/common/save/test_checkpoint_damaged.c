@@ -1,6 +1,6 @@
 /*
- * Checkpoints that are not whole, or are something else: each is refused with one line that names
- * it, by --resume and by --init-from, soon and without a crash.
+ * Damaged checkpoints and other files: each is refused with one line that names it, by --resume and
+ * by --init-from, soon and without a crash.
  */
 #include <sys/stat.h>
 
@@ -20,7 +20,7 @@ static void assert_refused_both(Run *run, const char *reason)
     assert_dies_saying(load, run, 2, path, reason);
 }
 
-/* A run of the model, saved at `path`; its bytes are returned, to be freed. */
+/* Saves a run of the model at `path`; returns the file's bytes, to be freed. */
 static char *save_good(Run *run, const char *model, size_t *bytes)
 {
     snprintf(path, sizeof path, "%s/epoch_3.safetensors", folder);
@@ -30,7 +30,7 @@ static char *save_good(Run *run, const char *model, size_t *bytes)
     return get_file(path, bytes);
 }
 
-/* Cut where header and tensors begin and end, and at 200 places of each model's file in between. */
+/* Truncated where header and tensors begin and end, and at 200 places of each model's file. */
 static void test_truncated(void **state)
 {
     (void)state;
@@ -55,7 +55,7 @@ static void test_truncated(void **state)
     }
 }
 
-/* As a disk that lost power may have it: the length is right, the end is zeros; or some page is. */
+/* After a power loss the length may be right, but the end or some page is zeros. */
 static void test_holes(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void test_no_file(void **state)
     free(save_good(&run, "linear", &bytes));
     unlink(path);
     assert_refused_both(&run, "No such file or directory: name another file with --resume");
-    assert_int_equal(mkdir(path, 0700), 0); // as tools/export makes it
+    assert_int_equal(mkdir(path, 0700), 0); // as tools/export creates it
     assert_refused_both(&run, "/model.safetensors: No such file or directory");
     rmdir(path);
     assert_int_equal(mkfifo(path, 0600), 0);
@@ -101,7 +101,7 @@ static void test_no_file(void **state)
 
 static void load_as_nobody(const void *run)
 {
-    if (getuid() == 0 && setuid(65534) != 0) // root may read everything
+    if (getuid() == 0 && setuid(65534) != 0) // because root can read everything
         _exit(99);
     load(run);
 }
@@ -120,7 +120,7 @@ static void test_no_permission(void **state)
     run_free(&run);
 }
 
-/* A header of our own, where ' stands for ", before 8 bytes of zeros. */
+/* Writes a header, where ' stands for ", before 8 bytes of zeros. */
 static void put_header(const char *header)
 {
     const uint64_t length = strlen(header);
@@ -164,7 +164,7 @@ static void test_hostile_headers(void **state)
     run_free(&run);
 }
 
-/* Many tensors: read, and then not those of the model. Ten thousand dimensions: not read. */
+/* Many tensors are read, but do not match the model. Ten thousand dimensions are not read. */
 static void test_many(void **state)
 {
     (void)state;

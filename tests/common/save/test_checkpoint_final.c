@@ -1,4 +1,4 @@
-/* The end of a run: when it has come, the line it prints, the file it leaves, and whose that is. */
+/* The end of a run: when it is reached, the line it prints, the file it leaves, and its owner. */
 #include <sys/stat.h>
 
 #include "tests/common/save/checkpoint_run.h"
@@ -14,7 +14,7 @@ static void save_two(const void *context)
     checkpoint_save_final(&run->checkpoint);
 }
 
-/* Of no epochs the initial state is what there is; --max-steps ends in the middle of one. */
+/* A run of 0 epochs saves its initial state; --max-steps ends in the middle of an epoch. */
 static void test_lines_of_short_runs(void **state)
 {
     (void)state;
@@ -30,7 +30,7 @@ static void test_lines_of_short_runs(void **state)
     run_free(&run);
 }
 
-/* Which file is the run's result, after it has saved it? */
+/* Saves the run's result and returns the file's inode. */
 static ino_t saved(Run *run, const char *path)
 {
     struct stat status;
@@ -41,7 +41,7 @@ static ino_t saved(Run *run, const char *path)
     return status.st_ino;
 }
 
-/* A run that had nothing left to do leaves its result alone, if it is whole and its own. */
+/* A finished run does not rewrite its result if that is undamaged and its own. */
 static void test_done(void **state)
 {
     (void)state;
@@ -54,7 +54,7 @@ static void test_done(void **state)
     run.args.max_steps = 2;
     sampler_seek(&run.sampler, run.sampler.total); // the last epoch is complete
 
-    run.checkpoint.done = true; // as checkpoint_load would find out
+    run.checkpoint.done = true; // as checkpoint_load would set it
     ino_t file = saved(&run, path), before = file;
     assert_int_equal(saved(&run, path), before);
     assert_int_equal(truncate(path, 300), 0);
@@ -64,7 +64,7 @@ static void test_done(void **state)
     close(fd);
     before = file;
     assert_int_not_equal(file = saved(&run, path), before);
-    run_step(&run); // now that is from an earlier step
+    run_step(&run); // now the file is from an earlier step
     before = file;
     assert_int_not_equal(file = saved(&run, path), before);
     run.args.seed = 6; // and now from another run

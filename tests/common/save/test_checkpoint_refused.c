@@ -1,6 +1,6 @@
 /*
- * Checkpoints that must not be gone on from, and those that may be, with a warning. Every refusal
- * is one line that says what differs; the files are good ones with their header edited.
+ * Checkpoints that must not be resumed, and those that may be, with a warning. Every refusal is one
+ * line that names the difference; the files are good ones with their header edited.
  */
 #include "common/base/log.h"
 #include "tests/common/save/checkpoint_run.h"
@@ -9,7 +9,7 @@
 
 static char good[64], edited[64];
 
-/* Edits the good file's header; without `is_summed` nothing in it says that. */
+/* Edits the good file's header, and without `is_summed` renames its checksum. */
 static void edit_header(Run *run, const char *from, const char *to, bool is_summed)
 {
     size_t bytes;
@@ -35,7 +35,7 @@ static void edit_header(Run *run, const char *from, const char *to, bool is_summ
     run->args.resume = edited;
 }
 
-/* A run of the linear model with momentum, saved as `good`. */
+/* Saves a run of the linear model with momentum as `good`. */
 static void save_good(Run *run)
 {
     snprintf(good, sizeof good, "%s/epoch_3.safetensors", folder);
@@ -102,7 +102,7 @@ static void test_other_files(void **state)
     run.args.resume = "Makefile";
     assert_refused(&run, "no safetensors file");
 
-    // The last bit of the weights.
+    // Flips the last bit of the weights.
     size_t bytes;
     char *content = get_file(good, &bytes);
     content[bytes - 1] ^= 1;
@@ -157,7 +157,7 @@ static void test_step_too_large(void **state)
     run_free(&run);
 }
 
-/* Another number of ranks with the same global batch says nothing; another seed does. */
+/* Another world size with the same global batch gives no warning; another seed does. */
 static void test_warnings(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void test_warnings(void **state)
     assert_int_equal(child_run(load, &run), 0);
     assert_string_equal(err, "");
 
-    run.args.max_steps = 99; // ends a training, but does not change its course
+    run.args.max_steps = 99; // ends a training without changing its course
     run.args.epochs = 20;
     run.args.threads = 2;
     assert_int_equal(child_run(load, &run), 0);
@@ -185,7 +185,7 @@ static void test_warnings(void **state)
     run_free(&run);
 }
 
-/* Each setting that changes the course, by itself. */
+/* Each setting that changes the training's course, alone. */
 static void test_course(void **state)
 {
     (void)state;
@@ -207,12 +207,12 @@ static void test_course(void **state)
                    &run.args, changes[i][1], NULL);
         assert_int_equal(child_run(load, &run), 0);
         assert_non_null(strstr(err, changes[i][2]));
-        assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1); // and nothing else
+        assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1); // and only one line
         run_free(&run);
     }
 }
 
-/* The end of a cosine is where --epochs are; of other schedules they change nothing. */
+/* --epochs determines the end of a cosine, and does not change other schedules. */
 static void test_epochs(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void test_epochs(void **state)
     assert_int_equal(child_run(load, &run), 0);
     assert_non_null(strstr(err, "was saved with epochs 10, this run has 20\n"));
 
-    // A file of an older program says less.
+    // A file of an older program lacks settings.
     edit_header(&run, "\"epochs\":\"10\",", "", false);
     assert_int_equal(child_run(load, &run), 0);
     assert_string_equal(err, "");
@@ -240,7 +240,7 @@ static void load_as_rank_1(const void *run)
     load(run);
 }
 
-/* All ranks read the file, and rank 0 tells what it thinks of it. */
+/* All ranks read the file, and only rank 0 warns. */
 static void test_one_rank_warns(void **state)
 {
     (void)state;
@@ -263,16 +263,16 @@ static void test_one_rank_warns(void **state)
     run_free(&run);
 }
 
-/* As an older program would have saved it: ours writes no file with such weights. */
+/* Saves as an older program would; the current one writes no file with such weights. */
 static void save_not_finite(Run *run)
 {
     CheckpointCopy copy;
     checkpoint_copy(&run->checkpoint, "epoch_3", checkpoint_next(&run->checkpoint), &copy);
-    copy.num_weights = 0; // none is looked at
+    copy.num_weights = 0; // so that no weight is checked
     assert_true(checkpoint_commit(&copy));
 }
 
-/* Weights that are lost already: not saved, and refused for any use. An optimizer's state may
+/* Weights that are not finite are not saved, and refused for any use. An optimizer's state may
  * overflow. */
 static void test_not_finite(void **state)
 {
@@ -320,7 +320,7 @@ static void init_as_rank_1(const void *run)
     init_in_child(run);
 }
 
-/* What --amp fp16 saves, here from memory that a GPU would have. */
+/* The state that --amp fp16 saves, here from host memory instead of a GPU's. */
 static void test_loss_scale(void **state)
 {
     (void)state;
@@ -332,7 +332,7 @@ static void test_loss_scale(void **state)
         { { .scale = 0 }, "is \"0 0 0\"" },
         { { .scale = -1 }, "is \"-1 0 0\"" },
         { { .scale = 1, .good_steps = -1 }, "is \"1 -1 0\"" },
-        { { .scale = 1, .skipped = 2 }, "is \"1 0 2\"" }, // of one step
+        { { .scale = 1, .skipped = 2 }, "is \"1 0 2\"" }, // skipped 2 of one step
     };
     LossScale scale = { .scale = 1 };
     Run run;
@@ -356,7 +356,7 @@ static void test_loss_scale(void **state)
     run_free(&run);
 }
 
-/* A folder that cannot be: under a file. Rank 0 knows it before the training. */
+/* An impossible folder, under a file. Rank 0 reports it before the training. */
 static void test_no_folder(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Metrics: the lines of JSON, what a resume drops, and disks that fail. */
+/* Metrics: the lines of JSON, those that a resume drops, and disks that fail. */
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ static void write_file(const char *text)
     fclose(file);
 }
 
-/* Whole lines are there as soon as the step is done; 0.5, 3, nan and inf have these squares. */
+/* Whole lines are written as soon as the step is done; losses are squares of 0.5, 3, nan, inf. */
 static void test_lines(void **state)
 {
     (void)state;
@@ -43,7 +43,7 @@ static void test_lines(void **state)
     run_free(&run);
 }
 
-/* Any float is read back as it was, the smallest and the largest too. */
+/* Any float is read back exactly, including the smallest and the largest. */
 static void test_exact(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void test_resume(void **state)
     }
 }
 
-/* Nobody asked: no file, and nothing that would wait for the device. */
+/* Without --metrics-dir there is no file, and no wait for the device. */
 static void test_off(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void fill_the_disk(const void *context)
     run_free(&run);
 }
 
-/* A full disk costs the metrics, not the training. The next start drops the torn line. */
+/* A full disk ends the metrics, not the training. The next start drops the torn line. */
 static void test_disk_full(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void write_in_place(const void *context)
     run_init(&run, 2, 0);
 }
 
-/* What stands in the file's place: nobody waits for a pipe, or reads a device without end. */
+/* With something else in the file's place, no run waits for a pipe or reads a device forever. */
 static void test_no_regular_file(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void test_no_regular_file(void **state)
     rmdir(path);
 }
 
-/* Somebody else may have made a link to another file: that stays as it is. */
+/* Another user may have made a link to another file, which must not change. */
 static void test_links(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* Reading and writing safetensors files: exact bytes, round trips, a file of the Python package. */
 #include "tests/common/save/safetensors_files.h"
 
-/* Worked out by hand from the format's description. The larger elements come first. */
+/* Computed by hand from the format's description. The larger elements come first. */
 static void test_exact_bytes(void **state)
 {
     (void)state;
@@ -115,7 +115,7 @@ static void test_python_file(void **state)
     safetensors_free(&file);
 }
 
-/* In any order, with empty tensors between, spaces within, and members nobody knows. */
+/* Any order, empty tensors in between, spaces inside, and unknown members are valid. */
 static void test_unusual_but_valid(void **state)
 {
     (void)state;
@@ -137,8 +137,8 @@ static void test_unusual_but_valid(void **state)
     unlink(path);
 }
 
-/* Other writers put tensors at odd offsets, and have types and dimensions that no model of ours
- * needs: these are passed over. F4 takes half a byte for each element. */
+/* Other writers use odd offsets, and types and dimensions that no model here needs, which are
+ * skipped. F4 takes half a byte for each element. */
 static void test_of_other_writers(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_of_other_writers(void **state)
     unlink(path);
 }
 
-/* CRC-32 of "step", 7 as 8 bytes, "w", and three floats, by Python's zlib.crc32. */
+/* CRC-32 of "step", 7 as 8 bytes, "w", and three floats, from Python's zlib.crc32. */
 static void test_checksum(void **state)
 {
     (void)state;

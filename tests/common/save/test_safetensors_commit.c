@@ -1,4 +1,4 @@
-/* Safetensors files where writing fails: the old file stays whole, and nothing else stays. */
+/* Safetensors files when writing fails: the old file stays whole, and no other file is left. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,7 +20,7 @@ static int count_files(void)
     return count - 2; // . and ..
 }
 
-/* Removes what commits have left. Returns how many files. */
+/* Removes files that commits have left. Returns their number. */
 static int remove_asides(void)
 {
     int count = 0;
@@ -32,9 +32,9 @@ static int remove_asides(void)
     return count;
 }
 
-/* Stands in for the C library's. Index 0 is for files, 1 for folders. */
-static int num_flushed[2], flush_error[2]; // error 0: none
-static bool has_name[2]; // is the file at its path, by then?
+/* Replace the C library's fsync. Index 0 is for files, 1 for folders. */
+static int num_flushed[2], flush_error[2]; // flush_error: 0 for success
+static bool has_name[2]; // true if the file was at its path by then
 static int sweeps_left; // times that the temporary file is removed before it is flushed
 
 int fsync(int fd)
@@ -50,7 +50,7 @@ int fsync(int fd)
     return errno == 0 ? 0 : -1;
 }
 
-/* Stands in for the C library's: others cannot know the number in a temporary file's name. */
+/* Replaces the C library's, so that the number in a temporary file's name is known. */
 static uint64_t next_number;
 
 ssize_t getrandom(void *bytes, size_t count, unsigned flags)
@@ -92,8 +92,8 @@ static void test_commit_fails(void **state)
     unlink(path);
 }
 
-/* The file is flushed before it has its name, and the folder with the name thereafter: only then is
- * there one of the two files whenever the machine stops. */
+/* The file is flushed before it is renamed, and the folder afterwards: only then does one of the
+ * two files exist whenever the machine stops. */
 static void test_flushed(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void test_flushed(void **state)
     assert_commit_fails(&file, path, "Input/output error");
     assert_int_equal(count_files(), 0);
     flush_error[0] = 0;
-    flush_error[1] = EINVAL; // some file systems flush no folders
+    flush_error[1] = EINVAL; // because some file systems cannot flush folders
     commit(&file);
     flush_error[1] = EIO;
     assert_commit_fails(&file, path, "Input/output error");
@@ -116,7 +116,7 @@ static void test_flushed(void **state)
     unlink(path);
 }
 
-/* More bytes than the limits below allow to write; value is 1 or 2. */
+/* Returns more bytes than the limits below allow to write; value is 1 or 2. */
 static Safetensors make_large(int value)
 {
     static float weight[3][1 << 16];
@@ -136,7 +136,7 @@ static float first_weight(void)
     return value;
 }
 
-/* A disk that fills up in the middle: the old file stays, and nothing else. */
+/* A disk fills up in the middle: only the old file stays. */
 static void test_disk_full(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void test_disk_full(void **state)
     unlink(path);
 }
 
-/* A process that dies in the middle of writing: the limit's signal kills it after 100,000 bytes. */
+/* A process dies in the middle of writing: the limit's signal kills it after 100,000 bytes. */
 static void test_killed(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void test_killed(void **state)
 
     assert_true(first_weight() == 1);
 
-    // The file that is left does no harm.
+    // The temporary file that is left does no harm.
     assert_int_equal(count_files(), 2);
     next_number++;
     commit(&new);
@@ -195,8 +195,8 @@ static void name_aside(char aside[PATH_MAX], uint64_t number)
     snprintf(aside, PATH_MAX, "%s.%llu.tmp", path, (unsigned long long)number);
 }
 
-/* A user who may write to the folder guesses the name of the temporary file and puts a link there:
- * what it leads to is not touched. The next commit has another name. */
+/* A user who may write to the folder guesses the temporary file's name and puts a link there: its
+ * target is not changed. The next commit uses another name. */
 static void test_prepared_link(void **state)
 {
     (void)state;
@@ -225,8 +225,8 @@ static void test_prepared_link(void **state)
     unlink(path);
 }
 
-/* A run that begins removes the temporary file while it is written: it is written again, and the
- * folder has one file; but not for ever. */
+/* A starting run removes the temporary file while it is written: it is written again, but not
+ * forever, and the folder has one file. */
 static void test_swept(void **state)
 {
     (void)state;

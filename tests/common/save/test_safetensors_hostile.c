@@ -1,6 +1,6 @@
 /*
- * Safetensors files that lie. Each must be refused with one line that names the reason; run under
- * AddressSanitizer this is also the proof that none makes the reader leave its memory.
+ * Invalid safetensors files. Each must be refused with one line that names the reason; under
+ * AddressSanitizer this also shows that none makes the reader access memory out of bounds.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static const struct {
     { "{'a':{'dtype':'F32','shape':[-2],'data_offsets':[0,8]}}", "shape is not valid" },
     { "{'a':{'dtype':'F32','shape':[2],'data_offsets':[0,8.0]}}", "tensor \"a\"" },
     { "{'new\\nline':{'dtype':'F\\n','shape':4,'data_offsets':[0,8]}}", "tensor \"new?line\"" },
-    // Types that no model of ours needs: their sizes are checked, too.
+    // Types that no model here needs: their sizes are checked, too.
     { "{'a':{'dtype':'F16','shape':[3],'data_offsets':[0,8]}}", "a shape of 6 bytes" },
     { "{'a':{'dtype':'BOOL','shape':[9],'data_offsets':[0,8]}}", "a shape of 9 bytes" },
     { "{'a':{'dtype':'C64','shape':[2],'data_offsets':[0,8]}}", "a shape of 16 bytes" },
@@ -123,20 +123,20 @@ static void test_lengths(void **state)
     }
 
     const char *const pickles[] = { "PK\3\4\24\0\0\10\10",
-                                    "\200\2}q\0(X\5" }; // torch.save's, pickle.dump's
+                                    "\200\2}q\0(X\5" }; // from torch.save and pickle.dump
     for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++) {
         file_put(path, pickles[i], 8);
         assert_refused("is a zip or a pickle, as torch.save writes them, no safetensors file");
     }
 
-    const uint64_t too_long = 100000001; // more than the format allows, in a file that is so long
+    const uint64_t too_long = 100000001; // more than the format allows, in a file of that length
     file_put(path, &too_long, sizeof too_long);
     assert_int_equal(truncate(path, 1 << 28), 0);
     assert_refused("100000001 bytes, the file has 268435456, and the format allows 100000000");
     unlink(path);
 }
 
-/* Stands in for the C library's, and for a machine that has so much memory; NULL: this one. */
+/* Replaces the C library's, to simulate a machine with this much memory (NULL for this machine). */
 static const char *memory_left;
 
 FILE *fopen(const char *name, const char *mode)
@@ -148,8 +148,8 @@ FILE *fopen(const char *name, const char *mode)
     return fmemopen((char *)memory_left, strlen(memory_left), "r");
 }
 
-/* A header of 3 MiB, most of which is spaces, is read; the longest that the format allows, too, but
- * not where there is too little memory to parse it. */
+/* A header of 3 MiB, mostly spaces, is read; the longest that the format allows, too, but not with
+ * too little memory to parse it. */
 static void test_long_headers(void **state)
 {
     (void)state;
@@ -171,8 +171,8 @@ static void test_long_headers(void **state)
     unlink(path);
 }
 
-/* More than the memory, though it takes hardly any disk: the kernel would kill who reads it. But
- * where little is left, a small file is read all the same. */
+/* A sparse file larger than the memory is refused, because the kernel would kill its reader. With
+ * little memory left, a small file is still read. */
 static void test_little_memory(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void test_little_memory(void **state)
     Safetensors file;
     assert_true(safetensors_open(&file, path, HEADER_ONLY));
     safetensors_free(&file);
-    assert_refused("bytes, and this machine has 112640000 to give"); // a sixteenth is kept back
+    assert_refused("bytes, and this machine has 112640000 to give"); // a sixteenth is reserved
     put_header("{'a':{'dtype':'U8','shape':[4],'data_offsets':[0,4]}}", 4);
     memory_left = "MemTotal: 1600000 kB\nMemAvailable: 1 kB\nSwapFree: 0 kB\n";
     open_and_free(path);
@@ -216,8 +216,8 @@ static void change_byte(size_t at, uint8_t byte)
     close(fd);
 }
 
-/* Cut anywhere: refused. Any bit flipped: refused, or read in full with another checksum, unless
- * the bit is in what the checksum does not cover (a dtype, a shape, metadata). */
+/* Files cut anywhere are refused. With any bit flipped they are refused, or read in full with
+ * another checksum, unless the checksum does not cover the bit (a dtype, a shape, metadata). */
 static void test_damage(void **state)
 {
     (void)state;

@@ -6,7 +6,7 @@
 
 typedef struct __nv_bfloat16 {
     unsigned short bits;
-#ifdef __cplusplus // of which kernels are: a float becomes one of these, and back
+#ifdef __cplusplus // the language of kernels: conversions from and to float
     __nv_bfloat16() = default;
     inline __nv_bfloat16(float number);
     inline operator float() const;

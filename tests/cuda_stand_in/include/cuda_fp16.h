@@ -4,7 +4,7 @@
 
 typedef struct __half {
     _Float16 value;
-#ifdef __cplusplus // of which kernels are: a float becomes one of these, and back
+#ifdef __cplusplus // the language of kernels: conversions from and to float
     __half() = default;
     inline __half(float number);
     inline operator float() const;

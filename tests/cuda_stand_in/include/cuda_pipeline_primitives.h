@@ -1,4 +1,4 @@
-/* cuda_pipeline_primitives.h - asynchronous copies into shared memory, as CUDA has them
+/* cuda_pipeline_primitives.h - asynchronous copies into shared memory, as in CUDA
  * (copy_async.c). */
 #ifndef STAND_IN_CUDA_PIPELINE_PRIMITIVES_H
 #define STAND_IN_CUDA_PIPELINE_PRIMITIVES_H

@@ -1,6 +1,6 @@
 /*
- * cuda_runtime.h - what kernels are written in, for a C++ compiler without CUDA: a kernel is a
- * function, a launch queues a call of it for every thread of the grid (grid.c).
+ * cuda_runtime.h - the language of kernels for a C++ compiler without CUDA: a kernel is a function,
+ * and a launch queues a call of it for every thread of the grid (grid.c).
  */
 #ifndef STAND_IN_CUDA_RUNTIME_H
 #define STAND_IN_CUDA_RUNTIME_H
@@ -21,7 +21,7 @@
 #define __constant__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-// In a section of its own, so that every block finds it full of nonsense, as on a GPU.
+// In a separate section, so that every block finds it full of garbage, as on a GPU.
 #define __shared__ static __attribute__((section("stand_in_shared")))
 
 extern "C" {
@@ -29,13 +29,13 @@ extern char __start_stand_in_shared[] __attribute__((weak, visibility("hidden"))
 extern char __stop_stand_in_shared[] __attribute__((weak, visibility("hidden")));
 }
 
-/* Shared memory has addresses of its own, which PTX takes. */
+/* Returns the address that PTX uses for shared memory. */
 static inline size_t __cvta_generic_to_shared(const void *pointer)
 {
     return (size_t)((const char *)pointer - __start_stand_in_shared);
 }
 
-/* Waits a moment for what another process does: stand_in_pause. */
+/* Waits a moment for another process (stand_in_pause). */
 static inline void __nanosleep(unsigned nanoseconds)
 {
     (void)nanoseconds;
@@ -49,7 +49,7 @@ static inline void __threadfence_system(void)
 
 #define __syncthreads() stand_in_barrier(__FILE__, __LINE__)
 
-/* Our nvcc makes asm volatile("TEXT" : "+f"(x) : "r"(y)) into STAND_IN_ASM("TEXT", operands). */
+/* The stand-in's nvcc turns asm volatile("TEXT" : "+f"(x) : "r"(y)) into STAND_IN_ASM(...). */
 #define STAND_IN_ASM(text, ...) stand_in_asm(__FILE__, __LINE__, text, { __VA_ARGS__ })
 
 template <typename T>
@@ -74,7 +74,7 @@ static inline void stand_in_check(const char *kernel, int argument, const T &val
         stand_in_check_pointer(kernel, argument, (const void *)value, stream);
 }
 
-/* Copies the arguments, as a launch does, and queues the call. */
+/* Copies the arguments, like a launch, and queues the call. */
 template <typename... Parameters, typename... Arguments>
 static inline void stand_in_start(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
                                   void (*kernel)(Parameters...), Arguments... arguments)
@@ -104,7 +104,7 @@ static inline void stand_in_start(const char *name, dim3 grid, dim3 block, cudaS
 using std::max;
 using std::min;
 
-/* One thread runs at a time. */
+/* Needs no atomics, because one thread runs at a time. */
 static inline unsigned atomicCAS(unsigned *address, unsigned expected, unsigned value)
 {
     const unsigned old = *address;

@@ -1,4 +1,4 @@
-/* kernel_launch.h - what kernels in C++ (cuda_runtime.h) and those who run them (grid.c) share. */
+/* kernel_launch.h - shared by kernels in C++ (cuda_runtime.h) and their executor (grid.c). */
 #ifndef STAND_IN_KERNEL_LAUNCH_H
 #define STAND_IN_KERNEL_LAUNCH_H
 
@@ -12,9 +12,9 @@ extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
 typedef struct {
-    const char *name; // of the kernel
+    const char *name; // the kernel's name
     dim3 grid, block;
-    void (*thread)(void *arguments); // what one thread does
+    void (*thread)(void *arguments); // runs one thread
     char *shared_begin, *shared_end; // where the program's __shared__ arrays are
 } StandInLaunch;
 
@@ -28,17 +28,17 @@ void stand_in_check_pointer(const char *kernel, int argument, const void *pointe
 
 void stand_in_barrier(const char *file, int line);
 
-/* A thread waits for memory that another process writes. Dies after a while. */
+/* Waits a moment for memory that another process writes. Dies after many such waits. */
 void stand_in_pause(void);
 
 /* Copies into shared memory: start one of 4, 8 or 16 bytes, commit those started so far as a group,
- * wait for all groups of this thread but the newest ones. */
+ * wait for all of this thread's groups except the newest ones. */
 void stand_in_copy_async(void *to, const void *from, size_t bytes);
 void stand_in_copy_commit(void);
 void stand_in_copy_wait(int newest);
 
-/* An instruction in asm as one thread executes it: operand %i is what operands[i] points to, and
- * its constraint. All are 32 bits wide. */
+/* An instruction in asm as one thread executes it: operands[i] points to operand %i, which has its
+ * constraint. All are 32 bits wide. */
 typedef struct {
     const char *constraint;
     void *value;

@@ -1,4 +1,4 @@
-/* library_types.h - the types of matrices, as cuBLAS is told them. */
+/* library_types.h - the element types of cuBLAS's matrices. */
 #ifndef STAND_IN_LIBRARY_TYPES_H
 #define STAND_IN_LIBRARY_TYPES_H
 

@@ -87,8 +87,8 @@ ncclResult_t ncclMemAlloc(void **memory, size_t bytes);
 ncclResult_t ncclMemFree(void *memory);
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t bytes, void **handle);
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
-/* A window: memory that all ranks register together. In a symmetric one, a collective must be on
- * the same bytes of it on every rank. */
+/* A window: memory that all ranks register together. In a symmetric one, a collective must use the
+ * same bytes on every rank. */
 typedef struct ncclWindow_vidmem *ncclWindow_t;
 #define NCCL_WIN_DEFAULT 0
 #define NCCL_WIN_COLL_SYMMETRIC 1

@@ -1,4 +1,4 @@
-/* vector_types.h - the types of a few numbers that kernels use, as CUDA has them. */
+/* vector_types.h - the small vector types that kernels use, as in CUDA. */
 #ifndef STAND_IN_VECTOR_TYPES_H
 #define STAND_IN_VECTOR_TYPES_H
 

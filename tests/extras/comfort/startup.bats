@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What a run says at its start of what it was asked for, and what it has not read.
+# A run's messages at its start about its settings, and about settings that it has not read.
 
 # shellcheck disable=SC2086,SC2154 # several words in LINEAR; bats sets output
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,4 @@
-/* The configuration file: what it sets, what gives way, what is refused; and the shipped one. */
+/* The configuration file: what it sets, what overrides it, what is refused; and the shipped one. */
 #include <limits.h>
 #include <sys/stat.h>
 
@@ -6,9 +6,9 @@
 #include "tests/common/base/args_child.h"
 #include "tests/helpers/folder.h"
 
-static char config[64]; // in the folder
+static char config[64]; // a file in the test's folder
 
-/* As run, with this text in the file that --config names. */
+/* Like run, with this text in the file that --config names. */
 static int run_config(Step step, const char *text, const char *line)
 {
     char whole[4096];
@@ -42,7 +42,7 @@ static void test_config(void **state)
         { "nproc: 4\ntimeout: 5\nbucket_cap_mb: wrong\n", "", "nproc 0", "timeout 300" },
         { "model: linear\n", "", "dataset random", "lr 0.001" },
         { "optimizer: adam\n", "--optimizer sgd", "lr 0.01", "momentum 0.9" },
-        // A file gives way to the command line.
+        // The command line overrides the file.
         { "momentum: 0.5\n", "--optimizer adam", "optimizer adam", "momentum 0" },
         { "momentum: 0.5\n", "", "optimizer sgd", "momentum 0.5" },
         { "dataset: mnist\n", "--model linear", "model linear", "dataset random" },
@@ -130,7 +130,7 @@ static void test_no_file(void **state)
                    "/dev/zero is larger than 1048576 bytes");
 }
 
-/* Whatever the bytes: an answer with status 0 or 2, in one line, and soon. */
+/* Any bytes lead to status 0 or 2, with one line, and soon. */
 static void test_config_hostile(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void test_config_hostile(void **state)
     assert_int_equal(symlink(config, config), 0);
     assert_refused(run(STEP_SINGLE, line), "Too many levels of symbolic links");
     unlink(config);
-    assert_int_equal(mkfifo(config, 0600), 0); // nobody ever writes into it
+    assert_int_equal(mkfifo(config, 0600), 0); // no process ever writes into it
     assert_refused(run(STEP_SINGLE, line), "is not a regular file");
     unlink(config);
 }

@@ -1,4 +1,4 @@
-/* What the text of an option means beyond its own words: off, and a path in HOME. */
+/* Values with a common meaning for all options: off, and a path in HOME. */
 #include "tests/common/base/args_child.h"
 
 static void test_meaning(void **state)
@@ -8,7 +8,7 @@ static void test_meaning(void **state)
         Step step;
         const char *line, *first, *second;
     } cases[] = {
-        // Whatever YAML or Python calls off, where the option can be off.
+        // All words for off in YAML and Python, for options that can be off.
         { 1, "--metrics-dir no --max-steps null", "metrics_dir (null)",
           "max_steps 18446744073709551615" },
         { 1, "--init-from ~ --num-samples off", "init_from (null)", "num_samples 0" },
@@ -16,7 +16,7 @@ static void test_meaning(void **state)
         { 1, "--global-batch-size null --init-from ./no", "global_batch_size 0", "init_from ./no" },
         { 5, "--resume no --inject false", "resume_auto 0", "resume (null)" },
         { 5, "--save-every-steps none --check-sync off", "save_every_steps 0", "check_sync 0" },
-        // What a shell has left of a path in HOME.
+        // Paths in HOME that the shell has not expanded.
         { 1, "--checkpoint-dir=~/c --data-dir ~/d/e", "checkpoint_dir /a/home/c",
           "data_dir /a/home/d/e" },
         { 1, "--resume=~/c --metrics-dir=~m", "resume /a/home/c", "metrics_dir ~m" },

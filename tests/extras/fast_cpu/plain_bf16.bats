@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# --device plain --amp bf16: the tests of --device cpu's bf16; one line that says what it does; the same losses, nearly.
+# --device plain --amp bf16: the tests of --device cpu's bf16; one line that describes it; nearly the same losses.
 
 @test "plain passes the tests of bf16" {
     TEST_DEVICE=plain CMOCKA_MESSAGE_OUTPUT=TAP "${BUILD:-build}/tests/extras/fast_cpu/test_bf16"

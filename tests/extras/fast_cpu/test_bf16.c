@@ -29,8 +29,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* To the nearest number whose lower 16 bits are zero, of two as near to the one with an even last
- * bit. */
+/* Rounds to the nearest number whose lower 16 bits are zero, ties to even. */
 static float rounded(float value)
 {
     uint32_t bits;
@@ -69,7 +68,7 @@ static void test_rounding(void **state)
             assert_int_equal(line[i / 2] >> (i % 2 * 16) & 0xffff, a >> 16);
             assert_int_equal(both[i], a >> 16 | (b & 0xffff0000));
         }
-        assert_int_equal(line[(count + 1) / 2], 0); // and nothing behind
+        assert_int_equal(line[(count + 1) / 2], 0); // and nothing is written behind it
         assert_int_equal(both[count], 0);
         if (count % 2 == 1)
             assert_int_equal(line[count / 2] >> 16, 0);
@@ -97,8 +96,7 @@ static void check_linear(int n, int in, int out)
     reference_linear_grad(n, in, out, x_in, weight_in, dy_in, dweight, keep(out, sizeof *dbias),
                           dx);
     reference_linear_grad(n, in, out, x_in, weight_in, as_operand(dy, n * out, false), unused,
-                          dbias,
-                          keep(n * in, sizeof *dx)); // a bias is not multiplied with anything
+                          dbias, keep(n * in, sizeof *dx)); // a bias is not multiplied
 
     const size_t numel[4] = { n * out, out * in, out, n * in };
     float *first[4] = { NULL };
@@ -127,7 +125,7 @@ static void test_linear(void **state)
     for (size_t t = 0; t < LENGTH(linear_cases); t++)
         check_linear(linear_cases[t].n, linear_cases[t].in, linear_cases[t].out);
 
-    // Relu, which lets through what is no number.
+    // Relu, which passes NaN through.
     enum { OUT = 33 };
     const float *weight = random_floats(OUT), *bias = random_floats(OUT);
     float y[OUT], with_relu[OUT];
@@ -140,7 +138,7 @@ static void test_linear(void **state)
     }
 }
 
-/* [outer][rows][columns] to [outer][columns][rows]: between channels first and channels last. */
+/* Transposes [outer][rows][columns], to convert between channels first and channels last. */
 static void transpose(int outer, int rows, int columns, const double *from, double *to)
 {
     for (int o = 0; o < outer; o++)
@@ -189,12 +187,12 @@ static void test_conv(void **state)
     check_conv((ConvShape){ 2, 7, 5, 2 }, 3);
     check_conv((ConvShape){ 4, 9, 83, 3 }, 7);
     check_conv((ConvShape){ 6, 4, 16, 3 }, 1);
-    check_conv((ConvShape){ 3, 7, 5, 2 }, 2); // float32: no pairs of channels
+    check_conv((ConvShape){ 3, 7, 5, 2 }, 2); // float32, because 7 channels do not form pairs
 }
 
 enum { STEPS = 45, LAST = 9, BATCH = 32 };
 
-/* The mean loss over the last steps of a training. */
+/* Returns the mean loss over the last steps of a training. */
 static double train(const char *amp)
 {
     Args args;
@@ -243,7 +241,7 @@ static void test_training(void **state)
 {
     (void)state;
     const double exact = train("off"), loss = train("bf16");
-    assert_true(exact < 1); // it has learnt, from ln 10 = 2.3
+    assert_true(exact < 1); // the loss began at ln 10 = 2.3
     if (fabs(loss - exact) > 0.05 * exact)
         fail_msg("a loss of %g with bf16, %g without", loss, exact);
     assert_true(loss != exact);

@@ -1,4 +1,4 @@
-/* Every rank knows the color of all others, so a plain loop says who must be where. */
+/* Every rank knows all others' colors, so a plain loop determines the members of each subgroup. */
 #include "tests/extras/hierarchical/split_cases.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #define MAX_MEMBERS 16
 #define NUM_ROUNDS 20
-#define LARGE 20000 // floats: for tcp no short message
+#define LARGE 20000 // floats; not a short message for tcp
 
 typedef int Coloring(int rank, int world_size);
 
@@ -23,7 +23,7 @@ static int all_together(int rank, int world_size)
 
 static int all_alone(int rank, int world_size)
 {
-    return 1000 * (world_size - rank); // falling, but ranks keep their order
+    return 1000 * (world_size - rank); // descending, but ranks keep their order
 }
 
 static int halves(int rank, int world_size)
@@ -48,7 +48,7 @@ static int without_the_first(int rank, int world_size)
     return rank == 0 ? -1 : 3;
 }
 
-/* The sum over the ranks of sub of their numbers in the group of all must be what a loop gives. */
+/* Checks the sum of the members' ranks in the whole group against a plain loop. */
 static void expect_members(ProcessGroup *sub, const ProcessGroup *pg, Coloring *color)
 {
     int members[MAX_MEMBERS] = { 0 }, own = 0;
@@ -70,7 +70,7 @@ static void expect_members(ProcessGroup *sub, const ProcessGroup *pg, Coloring *
               "%s: its rank %d is %d, not %d", sub->name, i, members[i], due[i]);
 }
 
-/* Calls on the part and on the group are on their way at the same time. */
+/* Has calls on the subgroup and on the group in flight at the same time. */
 static void run_at_the_same_time(ProcessGroup *sub, ProcessGroup *pg)
 {
     float *in_group = mem_calloc(LARGE, sizeof(float)), *in_part = mem_calloc(LARGE, sizeof(float));
@@ -99,7 +99,7 @@ static void run_at_the_same_time(ProcessGroup *sub, ProcessGroup *pg)
     free(in_part);
 }
 
-/* Cuts pg, looks at the part, and returns it. */
+/* Splits pg, checks the subgroup, and returns it. */
 static void split(ProcessGroup *sub, ProcessGroup *pg, Coloring *color)
 {
     process_group_split(sub, pg, color(pg->rank, pg->world_size));
@@ -116,7 +116,7 @@ void split_cases_run(ProcessGroup *pg)
     for (int i = 0; i < NUM_COLORINGS; i++)
         split(&part[i], pg, colorings[i]);
 
-    // The parts of one split next to those of another, and parts of parts.
+    // Subgroups of several splits side by side, and subgroups of subgroups.
     for (int i = 0; i < NUM_COLORINGS; i++)
         expect_members(&part[i], pg, colorings[i]);
     split(&nested, &part[2], by_turns);
@@ -125,7 +125,7 @@ void split_cases_run(ProcessGroup *pg)
     for (int i = 0; i < NUM_COLORINGS; i++)
         subgroup_free(&part[i]);
 
-    // A part is a group like any other; here are two that are at work at the same time.
+    // A subgroup is a group like any other; two of them work at the same time here.
     split(&part[0], pg, halves);
     if (pg->world_size == 4)
         collective_cases_run(&part[0]);

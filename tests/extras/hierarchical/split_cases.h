@@ -4,7 +4,7 @@
 
 #include "common/comm/process_group.h"
 
-/* Cuts pg in several ways and compares who is with whom, and what parts and group calculate at the
+/* Splits pg in several ways and checks the members and the results of subgroups and group at the
  * same time. All ranks must call it; dies with a line that names the case. */
 void split_cases_run(ProcessGroup *pg);
 

@@ -1,8 +1,8 @@
-/* Flight records of calls on parts of a group. */
+/* Flight records of calls on subgroups. */
 #include "extras/hierarchical/split.h"
 #include "tests/steps/05_fault_tolerance/flight_run.h"
 
-/* Rank 3 dies in a part; rank 2 waits for it there, and ranks 0 and 1 for both of them. */
+/* Rank 3 dies in a subgroup; rank 2 waits for it there, and ranks 0 and 1 for both of them. */
 static void parts_body(Rank *rank)
 {
     ProcessGroup pg, part;

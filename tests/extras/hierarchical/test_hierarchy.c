@@ -1,4 +1,4 @@
-/* All-reduce in stages: on nodes of any shape the same result as flat, with fewer bytes between. */
+/* All-reduce in stages: for any ranks per node flat's result, with fewer bytes between nodes. */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,9 +17,9 @@
 #include "tests/common/comm/collective_cases.h"
 #include "tests/common/comm/ddp_training.h"
 
-#define COUNT 240000 // floats, divisible by all numbers of ranks here
+#define COUNT 240000 // floats, divisible by all world sizes here
 
-/* Which rank is on which node. */
+/* The node of each rank. */
 typedef struct {
     int world_size;
     int node_of[MAX_RANKS];
@@ -27,7 +27,7 @@ typedef struct {
 
 static const Layout layouts[] = {
     { 4, { 0, 0, 1, 1 } },
-    { 4, { 7, -2, 7, -2 } }, // any numbers, in any order
+    { 4, { 7, -2, 7, -2 } }, // any node numbers, in any order
     { 4, { 0, 0, 0, 1 } },
     { 4, { 5, 3, 3, 3 } },
     { 6, { 0, 0, 0, 1, 1, 1 } },
@@ -46,7 +46,7 @@ static void join(Rank *rank, ProcessGroup *pg, const Layout *layout, const char 
     process_group_set_nodes(pg, &rank->args, layout->node_of[rank->rank]);
 }
 
-/* Whole numbers: every algorithm computes their means exactly, so the bits are the same. */
+/* The inputs are integers, whose means are exact in every algorithm, so the bits are the same. */
 static void compare_with_flat(ProcessGroup *pg, size_t count)
 {
     Case c = { .pg = pg, .name = "hook", .count = count, .type = FLOAT32, .op = REDUCE_MEAN };
@@ -64,7 +64,7 @@ static void compare_with_flat(ProcessGroup *pg, size_t count)
 
 static void same_body(Rank *rank)
 {
-    const size_t counts[] = { 1, 2, 7, 8, 1001, LARGE }; // the last around a ring between nodes
+    const size_t counts[] = { 1, 2, 7, 8, 1001, LARGE }; // the last takes a ring between nodes
     ProcessGroup pg;
     join(rank, &pg, rank->context, "hierarchical");
     CHECK(pg.nodes->comm_hook != NULL, "it is flat");
@@ -80,13 +80,13 @@ static void test_same_as_flat_on_nodes_of_any_shape(void **state)
         ranks_run_well(layouts[i].world_size, same_body, (void *)&layouts[i]);
 }
 
-/* Numbers that no float holds exactly. */
+/* Returns numbers that no float holds exactly. */
 static float number(int rank, size_t i)
 {
     return sinf((float)i + 1) / (float)(rank + 3);
 }
 
-/* The hook's bucket, near the true mean; on a wrong one dies. */
+/* Averages a bucket with the hook; dies unless the result is near the true mean. */
 static void average(ProcessGroup *pg, float *data, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -154,13 +154,13 @@ static void test_gradients_of_the_reducer(void **state)
     ranks_run_well(5, reducer_body, NULL); // 2, 2 and 1
 }
 
-/* What a ring of so many ranks sends in all, of n bytes in each. */
+/* Returns the bytes that a ring of num_ranks ranks sends in all, for n bytes in each. */
 static uint64_t ring_bytes(int num_ranks, uint64_t n)
 {
     return 2 * (uint64_t)(num_ranks - 1) * n;
 }
 
-/* The formulas, for m nodes of L ranks each. */
+/* Checks the formulas for m nodes of L ranks each. */
 static void traffic_body(Rank *rank)
 {
     static float data[COUNT];
@@ -183,7 +183,7 @@ static void traffic_body(Rank *rank)
               "this rank sent %ju bytes to other nodes", (uintmax_t)nodes->stages.between_nodes);
     reduce(&pg, sent, 4, INT64, REDUCE_SUM, 0);
     // Every node runs a ring of L ranks over everything, and L rings of m each over a share; or it
-    // collects from all but its first rank and hands out as much, and there is one ring of m.
+    // gathers from all but its first rank and broadcasts as much, and there is one ring of m.
     const uint64_t due[4] = {
         far_neighbours * ring_bytes(num_ranks, n) / (uint64_t)num_ranks,
         ((uint64_t)num_ranks - far_neighbours) * ring_bytes(num_ranks, n) / (uint64_t)num_ranks,
@@ -207,7 +207,7 @@ static void test_bytes_between_and_inside_nodes(void **state)
     assert_non_null(strstr(end[0].errors,
                            "[rank 0/4] all_reduce flat: 2.9 MB between nodes, 2.9 MB inside, in 1 "
                            "call; hierarchical: 1.9 MB between nodes, 3.8 MB inside, in 1 call\n"));
-    for (int rank = 1; rank < 4; rank++) // who may have waited for a late one, and said so
+    for (int rank = 1; rank < 4; rank++) // they may have logged a wait for a late rank
         assert_null(strstr(end[rank].errors, "all_reduce"));
 }
 
@@ -288,7 +288,7 @@ static void test_where_there_is_no_hierarchy(void **state)
     for (int rank = 0; rank < 4; rank++)
         expect_error_at_once(end, rank, "rank 2 has --all-reduce hierarchical");
     ranks_run(4, twice_body, NULL, end);
-    int num_refused = 0; // the others may see only that a rank is gone that was refused before
+    int num_refused = 0; // the others may only see that a refused rank has gone
     for (int rank = 0; rank < 4; rank++)
         num_refused +=
             strstr(end[rank].errors, "process_group_set_nodes is to be called once") != NULL;

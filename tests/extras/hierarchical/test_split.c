@@ -1,4 +1,4 @@
-/* Groups within a group: who is in them, what they calculate, and who is named when one fails. */
+/* Groups within a group: their members, their results, and the rank named when one fails. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "tests/extras/hierarchical/split_cases.h"
 #include "tests/helpers/ranks.h"
 
-#define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read
+#define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
 
 static float data[LARGE];
 
@@ -34,7 +34,7 @@ static void test_parts_of_any_shape(void **state)
         ranks_run_well(world_size, cases_body, NULL);
 }
 
-/* With --reduce-order fixed, a part of the group may have any size, and adds up in any order. */
+/* With --reduce-order fixed, a subgroup may have any size, and adds in any order. */
 static void fixed_body(Rank *rank)
 {
     ProcessGroup pg, part;
@@ -55,10 +55,10 @@ static void test_fixed_order_of_the_group(void **state)
     ranks_run_well(4, fixed_body, NULL);
 }
 
-/* Ranks 1 to 3 are a part, in which rank 3 leaves out what the others call; rank 0 is busy. */
+/* Ranks 1 to 3 are a subgroup in which rank 3 skips the others' call; rank 0 is busy. */
 typedef struct {
-    void (*instead)(ProcessGroup *pg, ProcessGroup *sub); // what rank 3 does
-    const char *text; // what ranks 1 and 2 say of it
+    void (*instead)(ProcessGroup *pg, ProcessGroup *sub); // rank 3's action
+    const char *text; // the error on ranks 1 and 2
 } Failure;
 
 static void die_there(ProcessGroup *pg, ProcessGroup *sub)
@@ -109,8 +109,8 @@ static void failing_body(Rank *rank)
     rank_join(rank, &pg);
     process_group_split(&sub, &pg, rank->rank > 0);
     if (rank->rank == 0)
-        raise(SIGSTOP); // or it would name the culprit first, in another call
-    if (rank->rank < 3) { // past the split, all of them, before anything happens
+        raise(SIGSTOP); // otherwise it would name the culprit first, in another call
+    if (rank->rank < 3) { // so that all three are past the split first
         pg_send(&sub, data, 1, FLOAT32, 2);
     } else {
         pg_recv(&sub, data, 1, FLOAT32, 0);
@@ -144,7 +144,7 @@ static void distant_root_body(Rank *rank)
     ProcessGroup pg, sub;
     rank_join(rank, &pg);
     process_group_split(&sub, &pg, 0);
-    broadcast(&sub, data, 1, FLOAT32, 1000000000); // its number must not be looked up
+    broadcast(&sub, data, 1, FLOAT32, 1000000000); // must not be used as an index
 }
 
 static void test_mistakes(void **state)

@@ -1,5 +1,5 @@
-/* The address of an interface: the first promise of GLOO_SOCKET_IFNAME; tests/steps/nodes.bats has
- * the others. */
+/* The address of an interface, which GLOO_SOCKET_IFNAME names; tests/steps/nodes.bats has the
+ * variable's other tests. */
 #include "extras/interface/interface.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
  * Ranks that are not connected from the start: they connect when they need each other, even if one
- * of them computes; and who is missing is known to all as in small groups.
+ * of them computes; and all learn which rank is missing, as in small groups.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -18,11 +18,11 @@
 #include "extras/on_demand/on_demand.h"
 #include "tests/helpers/ranks.h"
 
-enum { FEW = 8, SEVERAL = 13, LARGE = 300000 }; // floats: more than a rank keeps that does not read
+enum { FEW = 8, SEVERAL = 13, LARGE = 300000 }; // LARGE: floats, more than is buffered
 
 static float data[LARGE];
 
-/* The mesh is what the backend's state begins with. */
+/* Counts the connected peers; the backend's state begins with the mesh. */
 static int num_connected(const ProcessGroup *pg)
 {
     const Mesh *mesh = pg->state;
@@ -43,7 +43,7 @@ static int num_neighbors(int rank, int world_size)
     return found;
 }
 
-/* Two connections for each, so at most 2 log2 n + 2 where n is a power of two. */
+/* At most two connections for each neighbor, 2 log2 n + 2 where n is a power of two. */
 static void test_neighbors_are_few(void **state)
 {
     (void)state;
@@ -60,7 +60,7 @@ static void test_neighbors_are_few(void **state)
         }
 }
 
-/* What a training calls needs no further connection; a message to another rank one, on both. */
+/* A training's calls need no further connection; a message to another rank needs one, on both. */
 static void counted_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -90,8 +90,8 @@ static void test_connections_on_first_use(void **state)
     ranks_run_well(SEVERAL, counted_body, NULL);
 }
 
-/* Each rank sends to all others before it receives from any: so pairs call each other at the same
- * time, and a rank that waits for one answers another. */
+/* Each rank sends to all others before it receives from any, so that pairs connect to each other at
+ * the same time, and a rank that waits for one answers another. */
 static void all_to_all(ProcessGroup *pg)
 {
     const int n = pg->world_size;
@@ -144,7 +144,7 @@ static void test_all_pairs_with_a_secret(void **state)
     unlink(path);
 }
 
-/* Rank 3 is in no call: it waits for what rank 0 says after it has sent. */
+/* Rank 3 is in no call: it waits for the key that rank 0 sets after it has sent. */
 static void busy_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -179,7 +179,7 @@ static void killed_body(Rank *rank)
     barrier(&pg);
 }
 
-/* Rank 0 waits for a rank that is gone, and was never connected to it. */
+/* Rank 0 waits for a rank that has gone and was never connected to it. */
 static void never_met_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -251,7 +251,7 @@ static void test_a_circle(void **state)
     ranks_run_into_timeout(SEVERAL, 2, circle_body, NULL, "did not end within ", end);
 }
 
-/* Rank 0 comes too late, but says all the time that it is alive. */
+/* Rank 0 comes too late, but reports all the time that it is alive. */
 static void late_body(Rank *rank)
 {
     ProcessGroup pg;

@@ -1,4 +1,4 @@
-/* The copy of the data on a node's own disk: made once, whole or not at all, and read instead. */
+/* The copy of the data on a node's local disk: made once, atomically, and read instead. */
 #include "tests/helpers/child.h"
 #include "tests/helpers/folder.h"
 
@@ -19,7 +19,7 @@ enum { IMAGES = 3, PIXELS = 28 * 28 };
 static char from[64], to[64];
 static Args args;
 
-/* A set of three images, in IDX, every pixel of which is `pixel`. */
+/* Writes a set of three images in IDX, every pixel of which is `pixel`. */
 static void write_set(const char *folder, uint8_t pixel)
 {
     for (size_t i = 0; i < LENGTH(names); i++) {
@@ -90,7 +90,7 @@ static void test_copied_once(void **state)
     assert_int_equal(num_entries(to), 4);
 }
 
-/* What is no file where the copy belongs: replaced, or named, but nobody waits for it. */
+/* Anything but a file in the copy's place is replaced or reported, without blocking. */
 static void test_in_the_way(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void test_in_the_way(void **state)
     assert_int_equal(num_entries(to), 4);
 }
 
-/* The copy's name until it is complete can be guessed: a link there is removed, not followed. */
+/* The copy's temporary name can be guessed: a link there is removed, not followed. */
 static char precious[64];
 
 static void fill_over_links(const void *context)
@@ -155,7 +155,7 @@ static void test_read_instead(void **state)
     dataset_free(&dataset);
 }
 
-/* Of several spellings of a file's name dataset_init takes one: it must be the copy's. */
+/* dataset_init uses one of several spellings of a file's name: it must be the copy's. */
 static void test_another_set_in_the_way(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_another_set_in_the_way(void **state)
     snprintf(plain, sizeof plain, "%s/%s", to, names[2]);
     FILE *file = fopen(plain, "wb");
     assert_non_null(file);
-    fputs("another set's", file); // an empty file would be passed over
+    fputs("another set's", file); // because an empty file would be skipped
     assert_int_equal(fclose(file), 0);
     assert_dies_saying(fill, NULL, 1, plain, "would be read instead of", "move it away");
 }

@@ -1,7 +1,7 @@
 /*
- * The handshake and the job's secret: only who knows it is let in, by a proof that is good for one
- * connection, one direction, one service and one place in the job. Here the caller is made by hand
- * with libsodium; tests/attack speaks to whole jobs, with another implementation.
+ * The handshake and the job's secret: only peers that know it are accepted, by a proof valid for
+ * one connection, one direction, one service and one rank. The caller here is written by hand with
+ * libsodium; tests/attack connects to whole jobs, with another implementation.
  */
 #include "extras/secret/hello.h"
 
@@ -19,7 +19,7 @@
 
 #define TIMEOUT 200.0
 
-/* What Python's hashlib and hmac make of the secret file "0123456789abcdef0123456789abcdef":
+/* From Python's hashlib and hmac for the secret file "0123456789abcdef0123456789abcdef":
  * hmac.new(sha512(text)[:32], b"ddp.c " + purpose, "sha512").digest()[:8]; a purpose
  * is "store none" or the like, with the run id. */
 static const char *const known_key[] = {
@@ -41,7 +41,7 @@ static void write_secret(const char *text, mode_t mode)
 static int set_up(void **state)
 {
     (void)state;
-    static int num_files; // a file is read once: each test has another
+    static int num_files; // a file is read only once, so each test has its own
     snprintf(path, sizeof path, "/tmp/test_handshake_%d_%d", (int)getpid(), ++num_files);
     unsetenv("TORCHELASTIC_RUN_ID");
     setenv(SECRET_VARIABLE, path, 1);
@@ -76,14 +76,14 @@ static void test_each_service_has_a_key_of_its_own(void **state)
     }
 }
 
-/* ---- a caller made by hand, and an answerer that gets its bytes ---- */
+/* ---- a caller written by hand, and an answerer that gets its bytes ---- */
 
 typedef struct {
     Key256 key;
     HandshakePurpose own; // the answerer's
     HandshakeHello hello; // the caller's
     HandshakeAnswer *answer;
-    HandshakePurpose heard; // what the caller has shown to be
+    HandshakePurpose heard; // the purpose that the caller has proven
     uint8_t reply[2 * HANDSHAKE_BYTES], proof[HANDSHAKE_BYTES];
     size_t reply_bytes;
 } Talk;
@@ -121,7 +121,7 @@ static HandshakeState send_hello(Talk *talk)
     return take(talk, &talk->hello, sizeof talk->hello);
 }
 
-/* The MAC over role, hello and the nonce in the answerer's reply. */
+/* Computes the MAC over role, hello and the nonce in the answerer's reply. */
 static void prove_as(Talk *talk, uint8_t role, const Key256 *key)
 {
     uint8_t whole[1 + sizeof(HandshakeHello) + HANDSHAKE_BYTES] = { role };
@@ -152,8 +152,8 @@ static void test_who_knows_the_secret_is_let_in(void **state)
     assert_int_equal(talk.heard.channel, 1);
 }
 
-/* The seal earns a place, so it must be over every byte before it, by one who knows the key; but
- * without the right one the answerer answers, and so tells a caller which key it has. */
+/* The seal reserves a place, so it must cover every byte before it, with the right key; but with a
+ * wrong one the answerer still answers, and so shows a caller which key it has. */
 static void test_a_seal_is_seen(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void test_bytes_may_come_one_by_one(void **state)
 static void test_no_bit_may_be_another(void **state)
 {
     (void)state;
-    for (size_t bit = 0; bit < 8 * sizeof(HandshakeHello); bit++) { // changed on the way
+    for (size_t bit = 0; bit < 8 * sizeof(HandshakeHello); bit++) { // changed in transit
         Talk talk = talk_begin();
         ((uint8_t *)&talk.hello)[bit / 8] ^= (uint8_t)(1 << bit % 8);
         const HandshakeState answered = send_hello(&talk);
@@ -212,7 +212,7 @@ static void test_no_bit_may_be_another(void **state)
 static void test_another_place_or_version_is_refused(void **state)
 {
     (void)state;
-    for (int what = 0; what < 8; what++) { // even by one who knows the key
+    for (int what = 0; what < 8; what++) { // even by a caller that knows the key
         Talk talk = talk_begin();
         HandshakeHello *hello = &talk.hello;
         hello->version -= what == 0; // a downgrade
@@ -415,7 +415,7 @@ static void test_a_secret_must_be_kept(void **state)
     assert_dies_saying(find, NULL, 2, path, "must be a file");
     setenv(SECRET_VARIABLE, "/", 1);
     assert_dies_saying(find, NULL, 2, "must be a file");
-    setenv(SECRET_VARIABLE, "", 1); // a job that wants none
+    setenv(SECRET_VARIABLE, "", 1); // a job without a secret
     assert_null(secret_find(HANDSHAKE_STORE));
 }
 

@@ -1,6 +1,6 @@
 /*
- * Memory that ranks of one machine share: the same results as without it, no message slept through,
- * nothing left behind, and no trust in what the other side has written there.
+ * Memory that ranks of one machine share: the same results as without it, no lost wake-ups, nothing
+ * left behind, and no trust in what the other side has written there.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +33,7 @@ static void join(Rank *rank, ProcessGroup *pg, bool shared)
     rank_join(rank, pg);
 }
 
-/* The mesh is what the backend's state begins with. */
+/* Returns the connection to a rank; the backend's state begins with the mesh. */
 static Peer *peer_of(const ProcessGroup *pg, int rank)
 {
     return &((Mesh *)pg->state)->peer[rank];
@@ -52,7 +52,7 @@ static void some_cases_body(Rank *rank)
     process_group_destroy(&pg);
 }
 
-/* With it is what tests/common/comm/test_collectives.c does. */
+/* Without shared memory; tests/common/comm/test_collectives.c tests with it. */
 static void test_ranks_do_without(void **state)
 {
     (void)state;
@@ -61,7 +61,7 @@ static void test_ranks_do_without(void **state)
     ranks_run_well(3, some_cases_body, some);
 }
 
-/* Numbers of very different sizes, so that every order of additions rounds in its own way. */
+/* Fills in numbers of very different sizes, so that every order of additions rounds differently. */
 static void fill(float *array, size_t count, int rank)
 {
     Rng rng;
@@ -84,7 +84,7 @@ static void same_bits_body(Rank *rank)
             all_reduce(&pg[shared], array[shared], counts[i], FLOAT32, REDUCE_SUM);
             reduce(&pg[shared], array[shared], counts[i], FLOAT32, REDUCE_MEAN, 0);
             broadcast(&pg[shared], array[shared], counts[i], FLOAT32, 0);
-            // Bytes that begin anywhere, and as many as no line of the cache has.
+            // Unaligned bytes, and not a multiple of a cache line.
             all_reduce(&pg[shared], (char *)array[shared] + 1, counts[i] * 3, UINT8, REDUCE_SUM);
         }
         CHECK(memcmp(array[0], array[1], counts[i] * sizeof(float)) == 0,
@@ -103,8 +103,8 @@ static void test_both_ways_give_the_same_bits(void **state)
         ranks_run_well(world_size, same_bits_body, NULL);
 }
 
-/* Ranks fall asleep, wake up and overtake each other at every possible moment. Where others want
- * the cores, each message may wait for one: then they have sent enough of them before the last. */
+/* Ranks fall asleep, wake up and overtake each other at every possible moment. On busy cores each
+ * message may wait for a core; the loop then stops early, after enough messages. */
 static void tiny_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -133,11 +133,11 @@ static void tiny_body(Rank *rank)
 static void test_no_message_is_slept_through(void **state)
 {
     (void)state;
-    ranks_run_well(2, tiny_body, NULL); // who wait awake, on two cores
-    ranks_run_well(3, tiny_body, NULL); // who sleep
+    ranks_run_well(2, tiny_body, NULL); // ranks that busy-wait, on two cores
+    ranks_run_well(3, tiny_body, NULL); // ranks that sleep
 }
 
-/* Of this process: descriptors that lead there, or mappings of files that are called so. */
+/* Counts this process's descriptors of target, or its mappings of files with that name. */
 static int num_descriptors(const char *target)
 {
     int found = 0;
@@ -210,7 +210,7 @@ static void test_a_killed_rank_leaves_nothing(void **state)
     expect_error_at_once(end, 0, "rank 1 is gone");
 }
 
-/* What rank 1 has in the memory that it shares with rank 0. */
+/* Corrupts what rank 1 writes to the memory that it shares with rank 0. */
 static void spoil_written(PipeEnd *end)
 {
     atomic_store(&end->written, UINT64_C(1) << 40);
@@ -229,7 +229,7 @@ static void spoil_a_little(PipeEnd *end)
 static void spoiled_body(Rank *rank)
 {
     void (**spoil)(PipeEnd * end) = rank->context;
-    static float array[MAX_COUNT]; // longer than a ring: `read` is not looked at before it is full
+    static float array[MAX_COUNT]; // longer than a ring, so that `read` is used
     ProcessGroup pg;
     char yes = 0;
     join(rank, &pg, true);
@@ -257,8 +257,8 @@ static void test_damaged_memory_ends_with_a_line(void **state)
     }
 }
 
-/* A message of 96 + `bytes`, the first of its bytes counting, in parts until the pipe takes no
- * more. True if all of it is sent. */
+/* Sends a message of 96 + `bytes`, the first of its bytes counting, in parts until the pipe is
+ * full. Returns true if all of it is sent. */
 static bool send_message(Pipe *pipe, const char *payload, size_t bytes, size_t *done)
 {
     char header[96] = "header";
@@ -276,7 +276,7 @@ static bool send_message(Pipe *pipe, const char *payload, size_t bytes, size_t *
     return true;
 }
 
-/* Receives one part of it, and compares. */
+/* Receives and compares one part of a message. */
 static void receive_part(Pipe *pipe, const char *payload, size_t bytes, size_t *done)
 {
     char header[96];
@@ -290,8 +290,8 @@ static void receive_part(Pipe *pipe, const char *payload, size_t bytes, size_t *
     pipe_release(pipe);
 }
 
-/* However the reader lags behind and whatever the sizes are: what is written fits into the ring,
- * though ends of messages are rounded up. */
+/* However far the reader lags behind, and for all sizes, what is written fits into the ring, though
+ * ends of messages are rounded up. */
 static void test_a_full_ring_is_never_overrun(void **state)
 {
     (void)state;
@@ -327,7 +327,7 @@ static void test_a_full_ring_is_never_overrun(void **state)
     close(bell[1]);
 }
 
-/* As sched_getattr(2) fills it in. */
+/* The structure that sched_getattr(2) fills in. */
 typedef struct {
     uint32_t size, policy;
     uint64_t flags;
@@ -343,7 +343,7 @@ static Scheduling own_scheduling(void)
     return own;
 }
 
-/* A caller's slice, where its rank has a core and where it has none. */
+/* The calling thread's slice, for a rank with a core of its own and for one without. */
 static void scheduled_body(Rank *rank)
 {
     const bool *has_core = rank->context;

@@ -19,7 +19,7 @@ enum { COUNT = 250000 }; // 1 MB
 static double seconds_of_all_reduce(ProcessGroup *pg, size_t count)
 {
     float *data = mem_calloc(count, sizeof *data);
-    const double begin = seconds_now(); // before any rank's first byte
+    const double begin = seconds_now(); // before any rank sends its first byte
     barrier(pg);
     all_reduce(pg, data, count, FLOAT32, REDUCE_SUM);
     const double seconds = seconds_now() - begin;
@@ -27,7 +27,7 @@ static double seconds_of_all_reduce(ProcessGroup *pg, size_t count)
     return seconds;
 }
 
-/* A rank receives 2 (n - 1) / n of the array, over a line of its own. */
+/* A rank receives 2 (n - 1) / n of the array, over its own line. */
 static void rate_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -130,7 +130,7 @@ static void test_collectives(void **state)
     ranks_run_well(3, cases_body, NULL);
 }
 
-/* Numbers whose sums depend on the order: the same bits. */
+/* Sums that depend on the order have the same bits as without the option. */
 static void same_bits_body(Rank *rank)
 {
     static const char *const rates[] = { NULL, "100mbit" };

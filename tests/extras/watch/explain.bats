@@ -6,7 +6,7 @@ setup() {
     cd "$BATS_TEST_TMPDIR" || exit
 }
 
-# told COMMAND...: its standard error goes to the file told, through a pipe: in a file rank 0 also says its settings.
+# told COMMAND...: its standard error goes to the file told, through a pipe: in a file rank 0 also prints its settings.
 told() {
     "$@" 2>&1 >/dev/null | cat >told
     cat told

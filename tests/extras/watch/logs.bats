@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# What the programs tell of themselves: DDP_LOG and TORCH_LOGS.
+# The programs' logs: DDP_LOG and TORCH_LOGS.
 
 setup() {
     repo=$PWD
     cd "$BATS_TEST_TMPDIR" || exit
 }
 
-# told COMMAND...: its standard error goes to the file told, through a pipe: in a file rank 0 also says its settings.
+# told COMMAND...: its standard error goes to the file told, through a pipe: in a file rank 0 also prints its settings.
 told() {
     "$@" 2>&1 >/dev/null | cat >told
     local status=${PIPESTATUS[0]}

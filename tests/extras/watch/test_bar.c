@@ -1,10 +1,10 @@
-/* The bar of a run: what stands in it, and that one rank alone shows it. */
+/* The progress bar of a run: its text, and that only one rank shows it. */
 #include <pty.h>
 #include <sys/wait.h>
 
 #include "tests/common/save/metrics_run.h"
 
-/* What rank `rank` shows on a terminal after its third step of ten in the second epoch of two. */
+/* Returns rank's terminal output after the third step of ten in the second epoch of two. */
 static const char *on_terminal(int rank)
 {
     static char shown[4096];
@@ -40,7 +40,7 @@ static void test_bar(void **state)
     assert_int_equal(sscanf(strstr(shown, "0.2500, "), "0.2500, %lf samples/s, %d:%d left",
                             &samples, &minutes, &seconds),
                      3);
-    const double left = minutes * 60 + seconds; // cut, and of samples that are rounded
+    const double left = minutes * 60 + seconds; // truncated, and from a rounded rate
     assert_true(left >= 7 / (samples + 0.5) - 1.001);
     assert_true(samples < 1 || left <= 7 / (samples - 0.5) + 0.001);
     assert_non_null(strstr(shown, " left [="));

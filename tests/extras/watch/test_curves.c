@@ -1,4 +1,4 @@
-/* The curves for TensorBoard: at which steps there are points, and what their values mean. */
+/* The curves for TensorBoard: the steps of the points, and the meaning of their values. */
 #include "tests/helpers/child.h"
 #include "tests/helpers/folder.h"
 
@@ -7,7 +7,7 @@
 
 #include "extras/watch/curves.h"
 
-/* The values of a curve, as they lie in the file: behind its name, a key and four bytes. */
+/* Reads a curve's values from the file, where they follow its name, a key and four bytes. */
 static int points_of(const char *name, float value[8])
 {
     char pattern[64], bytes[8192];
@@ -48,7 +48,7 @@ static void test_points(void **state)
         model.grads[0] = 3 * (float)model.step;
         model.grads[20] = 4 * (float)model.step;
         span_seconds[SPAN_FORWARD] += 0.5 * (double)model.step;
-        if (model.step == 3) // has taken all the time since the last point, and is no training
+        if (model.step == 3) // evaluation has taken all the time since the last point
             span_seconds[SPAN_EVALUATION] += 1000;
         curves_step(&curves, &model);
     }
@@ -60,7 +60,7 @@ static void test_points(void **state)
     assert_true(norm[0] == 5 && norm[1] == 10 && norm[2] == 20);
     assert_int_equal(points_of("speed/samples_per_second", speed), 2);
     assert_int_equal(points_of("time/forward", forward), 2);
-    for (int i = 0; i < 2; i++) { // percent of the time that these samples took
+    for (int i = 0; i < 2; i++) { // percent of these samples' time
         const double seconds = BATCH / (double)speed[i];
         assert_true(fabs(forward[i] - 100 * 0.5 * (i + 1) / seconds) <= 1e-5 * (double)forward[i]);
     }

@@ -1,6 +1,6 @@
 /*
- * TensorBoard's event files, byte for byte as the formats' documents have them; that TensorBoard
- * itself reads them is shown by tests/against/torch/events.bats.
+ * TensorBoard's event files, byte for byte as the formats' documents define them;
+ * tests/against/torch/events.bats shows that TensorBoard itself reads them.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include "tests/helpers/child.h"
 #include "tests/helpers/folder.h"
 
-/* The event's wall time is not ours to predict. */
+/* Compares an event except for its wall time, which cannot be predicted. */
 static void assert_event(const unsigned char *event, const void *rest, size_t length)
 {
     assert_int_equal(event[0], 0x09); // field 1, 64 bits: wall_time
@@ -27,11 +27,11 @@ static void test_bytes(void **state)
     EventFile events;
     event_file_open(&events, folder, 1);
     event_file_scalar(&events, "loss", 300, 0.5);
-    event_file_flush(&events); // a reader sees it now
+    event_file_flush(&events); // a reader sees the file now
 
     unsigned char bytes[256];
     assert_int_equal(file_get(events.path, bytes, sizeof bytes), 16 + 26 + 16 + 15 + 16 + 27);
-    // The length 26, then its masked CRC-32C as TensorFlow's own files of that length have it.
+    // The length 26, then its masked CRC-32C, taken from TensorFlow's own files.
     static const unsigned char head[] = { 26, 0, 0, 0, 0, 0, 0, 0 };
     assert_memory_equal(bytes, head, sizeof head);
     assert_event(bytes + 12,
@@ -49,7 +49,7 @@ static void test_bytes(void **state)
     event_file_close(&events);
 }
 
-/* CRC-32C bit by bit over a polynomial that is not reflected: another way to the same number. */
+/* Computes the CRC-32C independently, bit by bit with the polynomial that is not reflected. */
 static uint32_t masked_crc_of(const unsigned char *bytes, size_t length)
 {
     uint32_t crc = 0xffffffff;
@@ -105,7 +105,7 @@ static void test_two_in_a_second(void **state)
     event_file_close(&second);
 }
 
-/* A file of a run of steps 1 to 4, in a folder that has none. */
+/* Writes the file of a run of steps 1 to 4, in a folder without files. */
 static size_t write_steps(char path[4096])
 {
     EventFile events;
@@ -126,7 +126,7 @@ static void start_at(uint64_t step)
     assert_int_equal(unlink(events.path), 0);
 }
 
-/* What the next run trains again is cut from the files before it, as from rankR.jsonl. */
+/* Steps that the next run repeats are cut from earlier files, as from rankR.jsonl. */
 static void test_cut(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void test_cut(void **state)
         assert_int_equal(file_get(path, cut, sizeof cut), cuts[i].bytes);
         assert_memory_equal(cut, bytes, cuts[i].bytes);
     }
-    // Its writer was killed anywhere, or a disk has changed a byte.
+    // The writer was killed at any point, or a disk has changed a byte.
     size_t size = write_steps(path);
     file_get(path, bytes, sizeof bytes);
     for (size_t left = 0; left < size; left++) {
@@ -167,7 +167,7 @@ static void test_cut(void **state)
     assert_int_equal(file_get(path, cut, sizeof cut), size - 2 * POINT);
 }
 
-/* Files of other writers, who leave out a step of 0, links, and other names stay as they are. */
+/* Files of other writers, which omit a step of 0, links, and other names are unchanged. */
 static void test_cut_no_others(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void test_cut_no_others(void **state)
     assert_int_equal(clear_folder(NULL), 0);
 }
 
-/* A run that goes on writes its file; another run in the folder does not cut it. */
+/* A file that a running job still writes is not cut by another run in the folder. */
 static void test_cut_no_live_file(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The options of what watches a run: every step has them, and --help lists them. */
+/* The options of extras/watch: every step has them, and --help lists them. */
 #include "tests/common/base/args_child.h"
 
 static void parse(const void *line)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# --trace and --profile: do they say what the run has done? Numbers come from the model's size.
+# --trace and --profile report what the run has done. Expected numbers come from the model's size.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit
@@ -37,7 +37,7 @@ row() {
     jq -e '.distributedInfo | .rank == 0 and .world_size == 2 and .backend == "tcp"' "$trace" # as PyTorch's traces have it
     [ "$(events '.name == "process_sort_index"' '| map([.pid, .args.sort_index])' | jq -c .)" = '[[1,0],[2,1]]' ]
     [ "$(events '.ph == "X" and (.dur < 0 or .ts < -1e6)' '| length')" -eq 0 ]
-    # Nobody has the sum of a bucket before both have sent their part; 5 milliseconds are more than the
+    # No rank has the sum of a bucket before both have sent their part; 5 milliseconds are more than the
     # clocks differ by where the ranks that compare them share a core with others.
     clocks_agree() {
         jq -e '[.traceEvents[] | select(.name == "all_reduce")] | group_by(.pid)

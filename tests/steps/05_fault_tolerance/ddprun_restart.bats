@@ -1,11 +1,11 @@
-# The launcher of step 05 with fixed nodes: the group is started again, and again, and then not.
+# The launcher of step 05 with fixed nodes: the group is restarted, up to a limit.
 
 bats_require_minimum_version 1.5.0
 load ../ddprun_helper
 
 DDPRUN=05_fault_tolerance/ddprun
 
-# Ranks that note who they are, in a file for each attempt.
+# Ranks that record their identity, in a file for each attempt.
 note='echo "$RANK/$WORLD_SIZE $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS" >> $OUT/attempt_$TORCHELASTIC_RESTART_COUNT;'
 
 # two_nodes ARGUMENTS...: two ranks on node 0, one on node 1; status_N, and output in $OUT/node_N.
@@ -174,7 +174,7 @@ EOF
     copy=$(! has_extras || echo --tee 3)
     run -1 ddprun --max-restarts 8 --log-dir "$OUT/l" $copy sh -c \
         'ls /proc/$PPID/fd | wc -l > $OUT/open_$TORCHELASTIC_RESTART_COUNT; exit 1'
-    # What belongs to this attempt comes and goes; what each attempt left would add up.
+    # This attempt's keys come and go; keys that each attempt left would add up.
     [ "$(cat "$OUT/open_8")" -lt "$(($(cat "$OUT/open_0") + 8))" ]
 }
 

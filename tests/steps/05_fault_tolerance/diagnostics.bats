@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Faults on purpose in step 05: who notices, and what tools/ddp_doctor makes of it.
+# Injected faults in step 05: which rank detects them, and the diagnosis of tools/ddp_doctor.
 
 bats_require_minimum_version 1.5.0
 load ../../helpers/free_port

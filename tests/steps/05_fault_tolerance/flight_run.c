@@ -1,9 +1,9 @@
-/* The calls by which the records of flight_run.h are told apart, each on a line of its own. */
+/* The calls that the tests of flight_run.h look for in records, each on its own line. */
 #include "tests/steps/05_fault_tolerance/flight_run.h"
 
 static float data[18432];
 
-// Or a function that ends with a call would be left for it, and not be on the stack.
+// Prevents tail calls, so that a function that ends with a call stays on the stack.
 #define STAY __asm__ volatile("")
 
 const int sum_line = __LINE__ + 3;

@@ -1,4 +1,4 @@
-/* flight_run.h - for tests: ranks that keep flight records, and what these say. */
+/* flight_run.h - for tests: ranks that keep flight records, and the verdicts on these. */
 #ifndef TESTS_STEPS_05_FAULT_TOLERANCE_FLIGHT_RUN_H
 #define TESTS_STEPS_05_FAULT_TOLERANCE_FLIGHT_RUN_H
 
@@ -20,18 +20,18 @@
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 
-#define PATIENCE 200.0 // seconds: until a verdict is there; the ranks' calls have 300
+#define PATIENCE 200.0 // seconds to wait for a verdict; the ranks' calls have 300
 
-static char dir[] = "/tmp/test_flight.XXXXXX"; // of the records
+static char dir[] = "/tmp/test_flight.XXXXXX"; // folder of the records
 static FlightRecorder recorder;
 
-/* Calls of a group, and the lines of flight_run.c in which the records say that they are made. */
+/* Calls of a group, and the lines of flight_run.c that the records show as their callers. */
 void sum(ProcessGroup *pg); // all_reduce of 18432 float32 (mean)
 void meet(ProcessGroup *pg); // barrier
 void tell(ProcessGroup *pg); // broadcast of 10 int32 from rank 0
 extern const int sum_line, meet_line, tell_line;
 
-/* A group whose calls are recorded. The first, #0, is the recorder's own. */
+/* Joins a group whose calls are recorded. The first, #0, is the recorder's own. */
 static inline void join(Rank *rank, ProcessGroup *pg)
 {
     rank->args.checkpoint_dir = dir;
@@ -46,7 +46,7 @@ static inline void leave(ProcessGroup *pg)
     flight_recorder_free(&recorder);
 }
 
-/* In a rank: waits until another is in its call of this number, or has given it up. */
+/* Called in a rank: waits until another is in its call of this number, or has aborted it. */
 static inline void await_call(int rank, int op_id, bool given_up)
 {
     char reason[128], path[128];
@@ -88,7 +88,7 @@ static inline bool verdict_has(const char *text)
     return strstr(verdict, text) != NULL;
 }
 
-/* In a rank, while the others are at work: waits until the verdict has this in it. */
+/* Called in a rank while the others work: waits until the verdict contains text. */
 static inline void await_verdict(const char *text)
 {
     char verdict[DIAGNOSIS_BYTES] = "";

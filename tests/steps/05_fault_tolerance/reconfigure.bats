@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The survivors of a failure go on in the same processes, and the final file is that of a run that nobody disturbs.
+# The survivors of a failure continue in the same processes, and the final file is that of an undisturbed run.
 
 load ../../faults/faults_helper
 load ../../helpers/patience
@@ -146,7 +146,7 @@ has_ranks() {
     cmp "$OUT/quiet/linear_random.safetensors" "$OUT/all/linear_random.safetensors"
 }
 
-# Which of these processes is rank 0?
+# Prints which of these processes is rank 0.
 rank_0() {
     grep -lsxz RANK=0 "/proc/$1/environ" "/proc/$2/environ" | cut -d / -f 3
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Survivors on two nodes, behind a link that is cut, and in larger groups: the final file is that of a run that nobody
-# disturbs.
+# Survivors on two nodes, behind a link that is cut, and in larger groups: the final file is that of an
+# undisturbed run.
 
 load ../../faults/faults_helper
 load ../../helpers/patience

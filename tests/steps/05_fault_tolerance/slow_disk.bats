@@ -40,7 +40,7 @@ slow() {
     SLOW_FILES=$1 SLOW_SECONDS=$2 LD_PRELOAD=$BATS_FILE_TMPDIR/slow_disk.so "${@:3}"
 }
 
-# Is there one such line?
+# Succeeds if there is one such line.
 one_line() {
     [ "$(grep -c -e "$1" <<<"$output")" -eq 1 ]
 }
@@ -70,7 +70,7 @@ one_line() {
     one_line "warning: $dir/snapshot_.* s: $disk (.*) is slow: the ranks wait for it"
 }
 
-# Does the doctor say this?
+# Succeeds if the doctor reports this.
 doctor_says() {
     tools/ddp_doctor "$dir" >"$BATS_TEST_TMPDIR/doctor" 2>&1 || true
     grep -q -e "$1" "$BATS_TEST_TMPDIR/doctor"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Step 05: what happens to a run changes nothing of what comes out. (More of it: make check-faults.)
+# Step 05: faults do not change a run's result. (More of them: make check-faults.)
 
 load ../../faults/faults_helper
 
@@ -40,7 +40,7 @@ losses() {
     undisturbed "$OUT/straight" 2 $options
     for signal in TERM USR1; do
         : >"$OUT/said" # not to be taken for this run's
-        # Slow: not to be done before it is told.
+        # Slow, so that it is not done before the signal.
         $RUN 2 $options --inject slow:0:1:250 --checkpoint-dir "$OUT/stopped" >"$OUT/said" 2>&1 3>&- &
         job=$!
         until_true 200 grep -q '^\[CPU1\] Epoch' "$OUT/said"
@@ -116,7 +116,7 @@ losses() {
 @test "--resume FILE and none do as they say, and all ranks get what rank 0 reads" {
     options="--model linear --epochs 3 --save-every 1"
     undisturbed "$OUT/c" 2 $options
-    # As on two nodes, of which the second does not see the folder.
+    # As on two nodes, the second of which does not have the folder.
     by_hand 0 $options --epochs 4 --check-collectives on --checkpoint-dir "$OUT/c"
     by_hand 1 $options --epochs 4 --check-collectives on --checkpoint-dir "$OUT/elsewhere"
     for pid in $pids; do wait "$pid"; done

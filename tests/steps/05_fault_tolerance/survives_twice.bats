@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Step 05's second starts, where more than one run or another number of ranks has to do with a folder.
+# Restarts of step 05 when several runs or other world sizes use the same folder.
 
 load ../../helpers/free_port
 

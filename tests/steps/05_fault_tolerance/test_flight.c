@@ -1,4 +1,4 @@
-/* Runs that do well, crawl or lose a rank, and what their flight records say about them. */
+/* Runs that are healthy, slow or lose a rank, and the verdicts on their flight records. */
 #include "05_fault_tolerance/checks/process_identity.h"
 #include "tests/steps/05_fault_tolerance/flight_run.h"
 
@@ -9,7 +9,7 @@ static void well_body(Rank *rank)
     meet(&pg);
     sum(&pg);
     bool seen = false;
-    while (!seen) { // a rank that is held up for two seconds looks as if it hung
+    while (!seen) { // because a rank that is delayed for two seconds seems to hang
         seen = rank->rank == 0 && verdict_has("The ranks go on: ");
         seen = all_reduce_scalar(&pg, seen, REDUCE_MAX) > 0;
     }
@@ -80,7 +80,7 @@ static void missing_body(Rank *rank)
     rank->args.timeout = 1;
     ProcessGroup pg;
     if (rank->rank == 0)
-        store_wait(&rank->store, "group 1/line of rank 1"); // or it would miss that one, too
+        store_wait(&rank->store, "group 1/line of rank 1"); // or rank 1 would be missing, too
     if (rank->rank != 2)
         join(rank, &pg);
 }
@@ -97,7 +97,7 @@ static void test_a_rank_that_was_never_there(void **state)
 
 typedef struct {
     int rank;
-    unsigned milliseconds; // which it takes for each call
+    unsigned milliseconds; // delay of each call
 } Slow;
 
 static void slow_body(Rank *rank)
@@ -113,7 +113,7 @@ static void slow_body(Rank *rank)
     leave(&pg);
 }
 
-/* A busy machine may hold up the others for longer: then this one is made slower yet. */
+/* Retries with a slower rank if a busy machine delays the others for longer. */
 static void expect_slow(int rank, const char *text)
 {
     Slow slow = { rank, 10 };
@@ -131,7 +131,7 @@ static void test_a_slow_rank(void **state)
     expect_slow(0, " %). It also saves while the others wait: --save-every-steps says how often.");
 }
 
-/* Far more calls than the record has room for. */
+/* Makes far more calls than the record has room for. */
 static void long_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -149,7 +149,7 @@ static void test_the_latest_calls_are_kept(void **state)
     assert_true(attempt_load(&attempt, dir));
     assert_int_equal(attempt.world_size, 2);
     assert_int_equal(attempt.num_parts, 2 * FLIGHT_ENTRIES);
-    assert_int_equal(attempt.flight[1].last->sequence, 3 * FLIGHT_ENTRIES + 1); // destroy's
+    assert_int_equal(attempt.flight[1].last->sequence, 3 * FLIGHT_ENTRIES + 1); // destroy's barrier
     assert_null(attempt.flight[1].open);
     attempt_free(&attempt);
 }

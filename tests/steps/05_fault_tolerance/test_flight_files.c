@@ -1,4 +1,4 @@
-/* Flight records that were made up or damaged, and what is made of them. */
+/* Synthetic and damaged flight records, and the verdicts on them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static const char *path_of(int rank)
     return path;
 }
 
-/* One of three ranks whose process is gone. */
+/* Returns the record of one of three ranks, whose process has ended. */
 static FlightRecord model(int rank)
 {
     FlightRecord record = { .magic = FLIGHT_MAGIC,
@@ -48,7 +48,7 @@ static FlightRecord model(int rank)
     return record;
 }
 
-/* An all-reduce; times are in seconds, 0: not yet. */
+/* Records an all-reduce; times are in seconds (0 if not yet). */
 static void call(FlightRecord *record, int op_id, int sequence, int scheduled, int completed,
                  int failed)
 {
@@ -110,7 +110,7 @@ static void test_killed_behind_the_call(void **state)
         "is gone; its last call, all_reduce #0 of 10 float32 (sum) at ?+0, completed 89.0");
 }
 
-/* It was killed in the call, and the others have noticed. */
+/* The rank was killed in the call, and the others have detected it. */
 static void test_killed_in_the_call(void **state)
 {
     (void)state;
@@ -155,14 +155,14 @@ static void test_nobody_waits(void **state)
     strcpy(record.error, "cannot write");
     save_record(&record);
     expect_verdict("Between two calls, ranks 0 to 2 ended too soon: the last lines");
-    record.attempt = 0; // it never joined: its command line asks for something impossible
+    record.attempt = 0; // it never joined because of an invalid command line
     record.created_ns++;
     record.rank = record.world_size = 1;
     save(&record, sizeof record, record.rank = 0);
     expect_verdict("Before the first call, rank 0 ended too soon: the last lines");
 }
 
-/* Ranks of an earlier attempt, of a larger world, are nobody's business. */
+/* Ranks of an earlier attempt with a larger world are ignored. */
 static void test_attempts_are_kept_apart(void **state)
 {
     (void)state;
@@ -219,11 +219,11 @@ static void test_damaged_files(void **state)
         expect_refused(fields[i].reason);
     }
     unlink(path_of(0));
-    assert_int_equal(mkfifo(path_of(0), 0600), 0); // which nobody writes to
+    assert_int_equal(mkfifo(path_of(0), 0600), 0); // without a writer
     expect_refused("it is no file");
 }
 
-/* What cannot be is left out, entry by entry; the others stay. */
+/* Invalid entries are left out one by one, and the others stay. */
 static void test_damaged_entries(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void test_damaged_entries(void **state)
     free(got);
 }
 
-/* A file that is not this rank's, and one that is no record, are named; the rest is read. */
+/* Files of another rank and files that are not records are named; the rest are read. */
 static void test_left_out(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void test_rank_lists(void **state)
     assert_int_equal(strlen(rank_list(many, 4000, text)), RANK_LIST_BYTES - 1); // cut off
 }
 
-/* A rank that cannot write its record says so, and goes on. */
+/* A rank that cannot write its record reports that and continues. */
 static void test_no_place_for_a_record(void **state)
 {
     (void)state;

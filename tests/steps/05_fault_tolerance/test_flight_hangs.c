@@ -1,4 +1,4 @@
-/* Runs that hang, and who is named by their flight records. */
+/* Runs that hang, and the ranks named by their flight records. */
 #include "common/comm/tcp/tcp_mesh.h"
 #include "tests/steps/05_fault_tolerance/flight_run.h"
 
@@ -26,7 +26,7 @@ static void test_a_stopped_rank(void **state)
         fail_msg("%s", end[0].errors);
 }
 
-/* Rank 1 is there, but does not come to the call. */
+/* Rank 1 is running, but does not make the call. */
 static void busy_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -50,12 +50,12 @@ static void test_a_rank_that_does_something_else(void **state)
         fail_msg("%s", end[1].errors);
 }
 
-/* Rank 1 comes after the time of the call is over. */
+/* Rank 1 comes after the call has timed out. */
 static void late_body(Rank *rank)
 {
     ProcessGroup pg;
     join(rank, &pg);
-    ((Mesh *)pg.state)->timeout = 1; // the mesh is what the backend's state begins with
+    ((Mesh *)pg.state)->timeout = 1; // the backend's state begins with the mesh
     if (rank->rank == 1)
         await_call(0, 1, true);
     meet(&pg);

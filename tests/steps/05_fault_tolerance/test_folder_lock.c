@@ -1,4 +1,4 @@
-/* Whose job has the folder: known before the ranks have met. */
+/* The folder's lock: its job is known before the rendezvous. */
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,7 +11,7 @@ static const char *const variables[] = { "MASTER_ADDR", "MASTER_PORT", "PMIX_NAM
                                          "SLURM_JOB_ID", "SLURM_STEP_ID" };
 enum { NUM_VARIABLES = sizeof variables / sizeof variables[0] };
 
-/* As a launcher sets them; NULL: not at all. */
+/* Sets the variables like a launcher; NULL unsets one. */
 static void set_job(const char *const values[NUM_VARIABLES])
 {
     for (int i = 0; i < NUM_VARIABLES; i++)
@@ -36,7 +36,7 @@ static void test_jobs_are_told_apart(void **state)
     enum { NUM_JOBS = sizeof jobs / sizeof jobs[0] };
     for (int holder = 0; holder < NUM_JOBS; holder++) {
         set_job(jobs[holder]);
-        assert_false(folder_lock_is_foreign(folder)); // nobody has it
+        assert_false(folder_lock_is_foreign(folder)); // no job has it
         const int fd = folder_lock(folder);
         assert_true(fd >= 0);
         for (int other = 0; other < NUM_JOBS; other++) {
@@ -50,7 +50,7 @@ static void test_jobs_are_told_apart(void **state)
     }
 }
 
-/* Locks as another user (nobody), if `uid` is not ours: the status with which that ends. */
+/* Locks as user `uid` in a child process. Returns its status. */
 static int lock_as(uid_t uid)
 {
     const pid_t child = fork();
@@ -77,13 +77,13 @@ static void test_two_users_of_a_folder(void **state)
     chmod(folder, 0777);
     assert_int_equal(lock_as(getuid()), 0);
     assert_int_equal(lock_as(NOBODY), 0);
-    chmod(path, 0644); // as older versions left it: it can be locked, but not written
+    chmod(path, 0644); // as older versions left it: lockable, but not writable
     assert_int_equal(lock_as(NOBODY), 0);
     chmod(path, 0600);
     assert_int_equal(lock_as(NOBODY), EXIT_USAGE);
 }
 
-/* Who may not write into the folder may neither hold a run up nor fill the file. */
+/* A user who may not write to the folder can neither block a run nor write the file. */
 static void test_strangers(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void test_strangers(void **state)
     } cases[] = { { 0755, 0600 }, { 0700, 0600 }, { 0775, 0660 }, { 0777, 0666 }, { 01777, 0600 } };
     struct stat file;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        for (int is_old = 0; is_old < 2; is_old++) { // or left by a version that let everybody
+        for (int is_old = 0; is_old < 2; is_old++) { // or left by a version that let all users
             if (!is_old)
                 unlink(path);
             else

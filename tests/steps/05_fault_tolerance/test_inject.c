@@ -1,4 +1,4 @@
-/* Faults on purpose: how they are written, what they do; and how --check-sync finds them. */
+/* Injected faults: their syntax, their effects, and how --check-sync finds them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +71,7 @@ static void test_restart_count(void **state)
     unsetenv("SLURM_RESTART_COUNT");
 }
 
-/* A model in the state after a step, with momentum. */
+/* A model's state after a step, with momentum. */
 typedef struct {
     Args args;
     Device device;
@@ -124,7 +124,7 @@ static void test_one_bit_flips_once(void **state)
     subject_free(&s);
 }
 
-static float seen; // a gradient, as the hook behind the injector finds it
+static float seen; // a gradient, as the hook behind the injector sees it
 
 static void look(void *context, int i)
 {
@@ -184,12 +184,12 @@ static void test_a_rank_that_is_not_there(void **state)
         fail_msg("%s", end[0].errors);
 }
 
-/* Some float of some ranks is changed after step 4; the ranks look after every second step. */
+/* A float of some ranks is changed after step 4; the ranks check after every second step. */
 typedef struct {
-    int array; // 0: parameters, 1: momentum
+    int array; // 0 for parameters, 1 for momentum
     size_t at;
     bool ranks[4];
-    const char *line; // NULL: nothing is to be found
+    const char *line; // expected error (NULL if none)
 } Change;
 
 static void sync_body(Rank *rank)

@@ -1,6 +1,6 @@
 /*
- * Which checkpoint a run resumes from, and which are removed. Damaged ones are skipped whatever
- * byte is wrong, and what is loaded is one state or the other, never some of both.
+ * Which checkpoint a run resumes from, and which are removed. Damaged ones are skipped, whatever
+ * byte is wrong, and the loaded state is one or the other, never a mixture.
  */
 #include <dirent.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 
 enum { EARLY = 3, LATE = 5, NUM_CUTS = 200 };
 
-static Run early, late, found; // two states that are saved, and what comes back
+static Run early, late, found; // two saved states and the loaded one
 
 static const char *path_to(const char *name)
 {
@@ -35,7 +35,7 @@ static void snapshot(Run *run, int epoch, size_t position)
     unmute(STDOUT_FILENO, saved);
 }
 
-/* The same run after EARLY steps and after LATE, each with its snapshot. */
+/* Saves snapshots of one run after EARLY and after LATE steps. */
 static void save_two(const char *model, const char *optimizer)
 {
     run_init(&early, model, optimizer, strcmp(optimizer, "sgd") == 0 ? 0.9 : 0, 1);
@@ -58,7 +58,7 @@ static void free_runs(void)
     clear_folder(NULL);
 }
 
-/* As a fresh start has it, only wrong: whatever is not overwritten is noticed. */
+/* Resumes from a wrong initial state, so that anything not overwritten is detected. */
 static bool resume(void)
 {
     const size_t bytes = found.model.numel * sizeof(float);
@@ -73,7 +73,7 @@ static bool resume(void)
     return resumed;
 }
 
-/* Is it the late state? If not, it must be the early one, to the last bit and place. */
+/* Returns true for the late state. Otherwise it must be the early one, bit for bit. */
 static bool is_late(void)
 {
     const bool is_late = found.model.step == LATE;
@@ -98,7 +98,7 @@ static void test_any_byte(void **state)
             good[at] ^= flips[i];
             file_put(path_to("snapshot_e1_s5.safetensors"), good, bytes);
             assert_true(resume());
-            if (is_late()) { // in the name of the metadata's own checksum, which is then none
+            if (is_late()) { // in the name of the metadata's checksum, which is then absent
                 harmless++;
                 assert_true(at >= 8 && at < 8 + header_bytes);
             }
@@ -116,7 +116,7 @@ static void test_truncated(void **state)
     (void)state;
     static const char *const models[][2] = { { "linear", "adam" }, { "cnn", "sgd" } };
     for (size_t m = 0; m < LENGTH(models); m++) {
-        const size_t cuts = m == 0 ? NUM_CUTS : 10; // a large file takes its time
+        const size_t cuts = m == 0 ? NUM_CUTS : 10; // fewer, because a large file takes long
         save_two(models[m][0], models[m][1]);
         size_t bytes;
         char *good = get_file(path_to("snapshot_e1_s5.safetensors"), &bytes);
@@ -167,7 +167,7 @@ static void assert_said(const char *result, int lines, ...)
     va_end(args);
 }
 
-/* What is said: which file, what is wrong with those that are not, and other runs in one line. */
+/* The messages: the file used, the reasons against others, and other runs in one line. */
 static void test_lines(void **state)
 {
     (void)state;
@@ -191,8 +191,8 @@ static void test_lines(void **state)
     free_runs();
 }
 
-/* The furthest, whatever its name; of the same step the one whose epoch is behind it; and only what
- * has a checkpoint's name. */
+/* The furthest checkpoint is used, whatever its name; of the same step the one that has finished
+ * its epoch; and only files with a checkpoint's name. */
 static void test_the_furthest(void **state)
 {
     (void)state;
@@ -203,7 +203,7 @@ static void test_the_furthest(void **state)
     unlink(path_to("linear_random.safetensors"));
 
     snapshot(&late, 1, late.sampler.total);
-    save(&late, 2, 0); // the same, with the evaluation behind it
+    save(&late, 2, 0); // the same, after the evaluation
     assert_true(resume());
     assert_int_equal(found.sampler.epoch, 2);
     unlink(path_to("epoch_2.safetensors"));
@@ -212,10 +212,10 @@ static void test_the_furthest(void **state)
     assert_int_equal(found.sampler.epoch, 2);
     unlink(path_to("snapshot_e2_s5.safetensors"));
     assert_true(resume());
-    assert_int_equal(found.sampler.epoch, 1); // stands at its end: still to be evaluated
+    assert_int_equal(found.sampler.epoch, 1); // at its end, but not evaluated
     assert_int_equal(found.sampler.position, found.sampler.size);
 
-    char from[PATH_MAX]; // path_to has but one buffer
+    char from[PATH_MAX]; // because path_to has only one buffer
     strcpy(from, path_to("snapshot_e1_s5.safetensors"));
     static const char *const names[] = {
         "mine.safetensors",          "snapshot_e01_s5.safetensors", "snapshot_e1_s5.safetensors.1",
@@ -229,8 +229,8 @@ static void test_the_furthest(void **state)
     free_runs();
 }
 
-/* Another number of ranks goes on within the epoch: with what the first have had, every row is had
- * exactly once. */
+/* Another number of ranks continues within the epoch: together with the first run's, every row is
+ * visited exactly once. */
 static void test_other_world_sizes(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void test_other_world_sizes(void **state)
             for (size_t row; sampler_next(&found.sampler, &row, 1) > 0;)
                 visits[row]++;
         }
-        sampler_set_epoch(&late.sampler, 1); // whose order is all ranks'
+        sampler_set_epoch(&late.sampler, 1); // the order of all ranks
         for (int i = 0; i < DONE; i++)
             visits[late.sampler.order[i]]++;
         for (int i = 0; i < ROWS; i++)
@@ -259,7 +259,7 @@ static void test_other_world_sizes(void **state)
     free_runs();
 }
 
-/* Of this run's own snapshots up to the step, the newest stay. */
+/* The newest of this run's own snapshots up to the step are kept. */
 static void test_prune(void **state)
 {
     (void)state;
@@ -307,7 +307,7 @@ static void assert_another(const Run *run, const char *path, const char *key)
     assert_int_equal(claim.is_other_batch, strcmp(key, "global_batch_size") == 0);
 }
 
-/* Of which run is this file? Its settings say so, one by one. */
+/* A file's settings determine its run, one by one. */
 static void test_whose_file(void **state)
 {
     (void)state;
@@ -339,13 +339,13 @@ static void test_whose_file(void **state)
     assert_another(&run, path, "model");
     run.model.name = "linear";
 
-    const char *nobodys = "tests/golden/losses/linear_sgd_w1.safetensors"; // says nothing
+    const char *nobodys = "tests/golden/losses/linear_sgd_w1.safetensors"; // has no settings
     assert_another(&run, nobodys, "model (none)");
     assert_int_equal(peeked(&run, nobodys).step, 0);
     run_free(&run);
 }
 
-/* Is the state of `late` in aside/? Only one file is there. */
+/* Asserts that aside/ has only one file, with the state of `late`. */
 static void assert_aside(const char *beginning)
 {
     DIR *dir = opendir(path_to("aside"));
@@ -366,8 +366,8 @@ static void assert_aside(const char *beginning)
     assert_int_equal(count, 1);
 }
 
-/* A file of another run makes room and stays; this run's, a damaged one and, with --resume none,
- * any is replaced. */
+/* A file of another run is moved aside; this run's, a damaged one and, with --resume none, any
+ * other is replaced. */
 static void test_set_aside(void **state)
 {
     (void)state;
@@ -387,7 +387,7 @@ static void test_set_aside(void **state)
         found.args.resume_auto = true;
         const int saved = mute(STDERR_FILENO);
         assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy));
-        assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy)); // nothing is there
+        assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy)); // there is no file
         unmute(STDERR_FILENO, saved);
         assert_false(exists("epoch_2.safetensors"));
         assert_aside("epoch_2.");
@@ -397,7 +397,7 @@ static void test_set_aside(void **state)
     assert_true(snapshot_folder_set_aside(&found.checkpoint, &copy));
     assert_true(exists("epoch_2.safetensors"));
 
-    // Where it cannot be moved it is not replaced.
+    // A file that cannot be moved is not replaced.
     char command[PATH_MAX + 64];
     snprintf(command, sizeof command, "rm -r %s/aside && touch %s/aside", folder, folder);
     assert_int_equal(system(command), 0);

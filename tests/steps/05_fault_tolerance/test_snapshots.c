@@ -1,5 +1,5 @@
 /*
- * Snapshots are written beside the training: from a copy, one at a time, without harm where that
+ * Snapshots are written in the background: from a copy, one at a time, without harm if writing
  * fails or ends in the middle.
  */
 #include <dirent.h>
@@ -16,7 +16,7 @@
 
 enum { NUM_KILLS = 12, PATIENCE = 300 };
 
-static ProcessGroup alone = { .world_size = 1 }; // of which only the rank is looked at
+static ProcessGroup alone = { .world_size = 1 }; // only its rank is used
 static FlightRecorder no_record;
 
 static int count_files(const char *pattern)
@@ -38,8 +38,7 @@ static void start(Run *run, Snapshots *snapshots, const char *model)
     snapshots_init(snapshots, &run->args, &run->checkpoint, &alone, &no_record);
 }
 
-/* What a file brings back is the state when its snapshot was due, though the training went on at
- * once. */
+/* A file restores the state when its snapshot was due, though the training continued at once. */
 static void test_a_copy(void **state)
 {
     (void)state;
@@ -79,7 +78,7 @@ static void test_a_copy(void **state)
     run_free(&run);
 }
 
-/* When: every so many steps and epochs, and on rank 0 only. */
+/* Snapshots are written every N steps and epochs, and only on rank 0. */
 static void test_when(void **state)
 {
     (void)state;
@@ -126,11 +125,11 @@ static void go_on(const void *context)
     start(&run, &snapshots, "linear");
     run_step(&run);
     snapshots_step(&snapshots);
-    snapshots_free(&snapshots); // is written
+    snapshots_free(&snapshots); // waits until it is written
     signal(SIGXFSZ, SIG_IGN);
     if (context != NULL)
         limit_file_size(400);
-    else if (chmod(folder, 0555) != 0 || setuid(65534) != 0) // root may write into it still
+    else if (chmod(folder, 0555) != 0 || setuid(65534) != 0) // because root may still write to it
         _exit(99);
     for (int step = 2; step <= 3; step++) {
         run_step(&run);
@@ -142,8 +141,8 @@ static void go_on(const void *context)
     snapshots_stop(&snapshots);
 }
 
-/* A full disk and a folder that is read-only by now cost snapshots, one line each, and no training;
- * but a run that is to go on later must not leave without one. */
+/* A full disk and a folder that has become read-only cost snapshots, one line each, but not the
+ * training; but a run that stops to be resumed must not exit without one. */
 static void test_cannot_write(void **state)
 {
     (void)state;
@@ -186,14 +185,14 @@ static void lose_folder(const void *context)
     snapshots_stop(&snapshots);
 }
 
-/* So does a folder that cannot be made anew. */
+/* A folder that cannot be created again only costs snapshots, too. */
 static void test_no_folder(void **state)
 {
     (void)state;
     assert_int_equal(child_run(lose_folder, NULL), 1);
     assert_string_equal(out, "went on\n");
     const char *warning = strstr(err, "warning: cannot create the folder ");
-    assert_non_null(warning); // of the snapshot, and of the epoch's checkpoint
+    assert_non_null(warning); // for the snapshot and for the epoch's checkpoint
     assert_non_null(strstr(warning + 1, "warning: cannot create the folder "));
     assert_non_null(strstr(err, "fatal: cannot create the folder "));
 }
@@ -216,8 +215,8 @@ static void wait_for(const char *pattern, int count)
         assert_true(seconds_now() < end);
 }
 
-/* Killed at any moment, every second time while a file is being written: what is found is a state
- * that the run once had, and nothing is left of what was not finished. */
+/* Killed at any moment, every second time while a file is being written: the state found is one
+ * that the run once had, and no unfinished file is left. */
 static void test_killed(void **state)
 {
     (void)state;
@@ -258,8 +257,7 @@ static void touch(const char *name, char path[PATH_MAX])
     fclose(fopen(path, "w"));
 }
 
-/* What killed runs have left is removed, and nothing else; nobody waits for the other end of a
- * pipe. */
+/* Only files that killed runs have left are removed, without waiting for a pipe's other end. */
 static void test_sweep(void **state)
 {
     (void)state;
@@ -293,7 +291,7 @@ static void resume_scale(Rank *rank)
     Snapshots snapshots;
     LossScale scale = { .scale = 65536 };
     run_init(&run, "linear", "sgd", 0.9, 1);
-    run.device.loss_scale = &scale; // as a GPU has with --amp fp16
+    run.device.loss_scale = &scale; // as on a GPU with --amp fp16
     run.args.resume_auto = true;
     snapshots_init(&snapshots, &run.args, &run.checkpoint, &pg, &no_record);
     snapshots_resume(&snapshots);
@@ -304,8 +302,7 @@ static void resume_scale(Rank *rank)
     run_free(&run);
 }
 
-/* Rank 0 alone reads; of another scale than its own a rank would take steps that others leave out.
- */
+/* Only rank 0 reads; with a different scale a rank would take steps that others skip. */
 static void test_loss_scale(void **state)
 {
     (void)state;

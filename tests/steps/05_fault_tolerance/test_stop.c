@@ -1,5 +1,4 @@
-/* A signal to one rank: all ranks leave between the same two steps, and never without each other.
- */
+/* A signal to one rank: all ranks stop between the same two steps, never alone. */
 #include <signal.h>
 
 #include "05_fault_tolerance/stop.h"
@@ -9,14 +8,14 @@
 
 enum { ALL = -1, NOBODY = -2, NUM_STEPS = 12 };
 
-/* When whom the signal reaches. */
+/* The rank and the time of a signal. */
 typedef struct {
-    int rank; // ALL: all
+    int rank; // or ALL
     int signal;
-    int step; // after so many steps
-    int pause; // looks without a step then: the epoch ends, and there is an evaluation
-    int last; // steps in all
-    int leaves; // after so many steps; 0: does not
+    int step; // steps before the signal
+    int pause; // checks without a step then, as at the end of an epoch with an evaluation
+    int last; // total steps
+    int leaves; // steps before it stops (0 if it does not)
 } Plan;
 
 static void train(Rank *rank)
@@ -64,13 +63,13 @@ static void test_all_leave_together(void **state)
     (void)state;
     static const Plan plans[] = {
         { NOBODY, 0, 0, 0, NUM_STEPS, 0 },
-        { 0, SIGTERM, 3, 0, NUM_STEPS, 4 }, // travels with the next step
+        { 0, SIGTERM, 3, 0, NUM_STEPS, 4 }, // sent with the next step
         { 2, SIGUSR1, 3, 0, NUM_STEPS, 4 },
         { 1, SIGINT, 3, 0, NUM_STEPS, 4 },
         { ALL, SIGTERM, 3, 0, NUM_STEPS, 4 },
         { 1, SIGTERM, 0, 0, NUM_STEPS, 1 }, // before the first step
         { 1, SIGTERM, 3, 3, NUM_STEPS, 4 },
-        { 1, SIGTERM, NUM_STEPS - 1, 0, NUM_STEPS, 0 }, // with the last step: just done
+        { 1, SIGTERM, NUM_STEPS - 1, 0, NUM_STEPS, 0 }, // with the last step: the run is done
     };
     for (size_t i = 0; i < LENGTH(plans); i++)
         for (int world_size = 1; world_size <= 5; world_size += 2)
@@ -78,7 +77,7 @@ static void test_all_leave_together(void **state)
                 ranks_run_well(world_size, train, (void *)&plans[i]);
 }
 
-/* The gradients and what travels with them: each is the mean, and nothing else changes. */
+/* The gradients and the flag sent with them are means, and nothing else changes. */
 static void request_float(Rank *rank)
 {
     ProcessGroup pg;
@@ -127,18 +126,18 @@ static void interrupt(const void *seconds)
     raise(SIGINT);
 }
 
-/* Who presses Ctrl-C again does not want to wait. */
+/* A second Ctrl-C ends the process at once. */
 static void test_second_interrupt(void **state)
 {
     (void)state;
     int status = -1;
-    for (int i = 0; i < 5 && status != 0; i++) // what is held up in between seems to press again
+    for (int i = 0; i < 5 && status != 0; i++) // a delay may look like a second Ctrl-C
         status = child_run(interrupt, &(double){ 0 });
     assert_int_equal(status, 0);
     assert_int_equal(child_run(interrupt, &(double){ 0.5 }), 128 + SIGINT);
 }
 
-/* Launchers repeat themselves, which must not make it later. */
+/* Launchers repeat their signals, which must not delay the stop. */
 static void told_alone(const void *context)
 {
     (void)context;
@@ -200,7 +199,7 @@ static void test_training_done(void **state)
 
 int main(void)
 {
-    signal(SIGINT, SIG_DFL); // which a shell has its background jobs ignore
+    signal(SIGINT, SIG_DFL); // because a shell makes background jobs ignore it
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_leave_together), cmocka_unit_test(test_training_done),
         cmocka_unit_test(test_request_float),      cmocka_unit_test(test_second_interrupt),

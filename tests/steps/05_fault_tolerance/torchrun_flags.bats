@@ -1,4 +1,4 @@
-# What step 05's ddprun has of torchrun's that step 03's leaves out.
+# The flags of torchrun that step 05's ddprun has and step 03's does not.
 
 bats_require_minimum_version 1.5.0
 load ../ddprun_helper
@@ -71,7 +71,7 @@ DDPRUN=05_fault_tolerance/ddprun
     await swept
 }
 
-# its_error: what the launcher has left in its own TORCHELASTIC_ERROR_FILE.
+# its_error: the contents of the launcher's own TORCHELASTIC_ERROR_FILE.
 its_error() {
     python3 -c '
 import json, sys

@@ -1,4 +1,4 @@
-/* Who is to blame: by reports of all kinds, and among ranks that fall silent. */
+/* The rank to blame: from reports of all kinds, and among ranks that stop reporting. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,10 +16,10 @@
 
 #define SUM "all_reduce #7 of 10 float32 (sum)"
 
-/* This is rank 0 of three, in its eighth call; the others report as they are told to. */
+/* A case seen by rank 0 of three, in its eighth call, with the other ranks' reports. */
 typedef struct {
     CollectiveKind kind;
-    const char *busy[2]; // what ranks 1 and 2 are in
+    const char *busy[2]; // calls that ranks 1 and 2 are in
     uint64_t num_calls[2];
     const char *line;
 } Blame;
@@ -74,7 +74,7 @@ static void test_blame(void **state)
     }
 }
 
-/* Tells until somebody ends the group, or for some time. */
+/* Publishes reports for some time, or until another rank ends the group. */
 static void tell(RankWatch *watch, double seconds)
 {
     for (const double end = seconds_now() + seconds; seconds_now() < end;) {
@@ -83,21 +83,21 @@ static void tell(RankWatch *watch, double seconds)
     }
 }
 
-/* Rank 1 says nothing any more; rank 0 looks for whom to blame; rank 2 only tells. */
+/* Rank 1 stops reporting; rank 0 looks for the rank to blame; rank 2 only reports. */
 static void silent_body(Rank *rank)
 {
-    rank->args.timeout = 28; // a quarter of it is the silence of those who are gone
+    rank->args.timeout = 28; // a rank counts as silent after a quarter of it
     strcpy(rank->store.prefix, "this attempt/");
     ProcessGroup pg;
     rank_join(rank, &pg);
     RankWatch watch;
     rank_watch_init(&watch, &pg);
-    char key[STORE_KEY_BYTES]; // among those of this attempt, not of one before
+    char key[STORE_KEY_BYTES]; // has this attempt's prefix, not an earlier one's
     CHECK(store_check(pg.store, process_group_key(&pg, "report of rank", 0, key)), "no %s", key);
     if (rank->rank == 1) {
         tell(&watch, 1);
         store_wait(pg.store, process_group_key(&pg, "verdict", 0, key));
-        rank_watch_publish(&watch, &(RankReport){ 0 }); // and hears the verdict
+        rank_watch_publish(&watch, &(RankReport){ 0 }); // receives the verdict
     }
     int silent = -1;
     for (const double end = seconds_now() + 60; silent < 0 && seconds_now() < end;) {

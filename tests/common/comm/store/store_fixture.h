@@ -1,4 +1,4 @@
-/* store_fixture.h - for tests: a store's server, an honest client, and strangers who call it. */
+/* store_fixture.h - for tests: a store's server, an honest client, and unknown clients. */
 #ifndef TESTS_COMMON_COMM_STORE_STORE_FIXTURE_H
 #define TESTS_COMMON_COMM_STORE_STORE_FIXTURE_H
 
@@ -32,7 +32,7 @@ static inline int set_up(void **state)
     return f->server == NULL || !store_connect(&f->honest, "127.0.0.1", f->port, TIMEOUT);
 }
 
-/* The check behind every test: the server still answers, those it knows and new ones. */
+/* Checks after every test that the server still answers known and new clients. */
 static inline int tear_down(void **state)
 {
     Fixture *f = *state;

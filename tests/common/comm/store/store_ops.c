@@ -1,4 +1,4 @@
-/* The operations of PyTorch's store that only tests use: so all of its protocol is tried. */
+/* The operations of PyTorch's store that only tests use, so that its whole protocol is tested. */
 #include "tests/common/comm/store/store_ops.h"
 
 #include "common/base/log.h"
@@ -13,7 +13,7 @@ static StoreRequest begin_list(Store *store, StoreOperation operation, int count
     return request;
 }
 
-/* For WAIT and BARRIER. */
+/* Sends a WAIT or BARRIER request and waits for its end. */
 static void send_and_wait(StoreRequest *request)
 {
     uint8_t reply = STORE_WAIT_CANCELED;

@@ -1,6 +1,6 @@
 /*
- * TCP with deadlines: where a listener can be reached from, that every wait ends in time and says
- * why, and that neither signals nor vanished peers disturb.
+ * TCP with deadlines: where a listener can be reached from, that every wait ends in time with the
+ * right error, and that neither signals nor vanished peers disturb it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,8 +24,8 @@
 #include "common/comm/store/net.h"
 #include "common/comm/tcp/tcp_mesh.h"
 
-#define PATIENCE 300 // seconds for what takes none, on a machine that is busy
-#define NOT_OURS "203.0.113.7" // an address that is for documents only (RFC 5737)
+#define PATIENCE 300 // seconds allowed for immediate operations on a busy machine
+#define NOT_OURS "203.0.113.7" // an address for documentation only (RFC 5737)
 
 static double soon(double seconds)
 {
@@ -40,7 +40,7 @@ static bool can_connect(const char *host, int port, double seconds)
     return fd >= 0;
 }
 
-/* A numeric address of this machine that is not loopback. False: it has none. */
+/* Finds a numeric non-loopback address of this machine. Returns false if it has none. */
 static bool own_address(int family, char *address)
 {
     struct ifaddrs *all = NULL;
@@ -58,7 +58,7 @@ static bool own_address(int family, char *address)
     return found;
 }
 
-/* Both ends of a connection over loopback. */
+/* Opens both ends of a connection over loopback. */
 static void connect_pair(int ends[2])
 {
     int port = 0;
@@ -86,7 +86,7 @@ static void test_localhost_is_reached_from_this_machine_only(void **state)
         assert_true(listener >= 0);
         assert_in_range(port, 1, 65535);
         assert_true(can_connect("127.0.0.1", port, PATIENCE));
-        assert_true(can_connect("localhost", port, PATIENCE)); // which may be ::1 first
+        assert_true(can_connect("localhost", port, PATIENCE)); // which may resolve to ::1 first
         char address[NI_MAXHOST];
         if (own_address(AF_INET, address))
             assert_false(can_connect(address, port, 0.05));
@@ -165,8 +165,7 @@ static void test_sockets_are_quick_and_stay_in_this_program(void **state)
     close_pair(ends);
 }
 
-/* That a call failed for this reason, after this many seconds (and not hundreds of times as many).
- */
+/* Asserts that a call failed for this reason, after this many seconds and at most 30 more. */
 #define assert_fails_after(call, reason, seconds) \
     do { \
         const double start = seconds_now(); \
@@ -189,7 +188,7 @@ static void test_every_wait_ends(void **state)
 
     connect_pair(ends);
     assert_fails_after(net_recv(ends[0], &byte, 1, soon(0.1)), ETIMEDOUT, 0.1);
-    const size_t bytes = 64 << 20; // more than the kernel keeps for a reader that sleeps
+    const size_t bytes = 64 << 20; // more than the kernel buffers for a sleeping reader
     void *data = mem_calloc(bytes, 1);
     assert_fails_after(net_send(ends[0], data, bytes, soon(0.1)), ETIMEDOUT, 0.1);
     free(data);
@@ -205,7 +204,7 @@ static void test_closed_connection_is_an_error(void **state)
     assert_int_equal(net_send(ends[1], "x", 1, soon(PATIENCE)), 0);
     close(ends[1]);
     assert_int_equal(net_recv(ends[0], bytes, 2, soon(PATIENCE)),
-                     -1); // one byte is there, two are not
+                     -1); // one byte has arrived, two have not
     assert_int_equal(errno, ECONNRESET);
     int failed = 0;
     for (const double end = soon(PATIENCE); failed == 0 && seconds_now() < end;) // without SIGPIPE
@@ -247,7 +246,7 @@ static void count_signal(int number)
 static void *send_among_signals(void *fd)
 {
     sigset_t all;
-    sigfillset(&all); // they are for the receiver
+    sigfillset(&all); // because the signals are for the receiver
     pthread_sigmask(SIG_SETMASK, &all, NULL);
     const char *text = "patience";
     for (int i = 0; i < 64; i++) {
@@ -274,7 +273,7 @@ static void test_signals_interrupt_nothing(void **state)
     assert_fails_after(net_recv(ends[0], text, 1, soon(0.1)), ETIMEDOUT, 0.1);
     pthread_join(thread, NULL);
     sigaction(SIGUSR1, &before, NULL);
-    assert_true(num_signals > 0); // 64, where none had to wait for another
+    assert_true(num_signals > 0); // 64 unless signals were merged while pending
     close_pair(ends);
 }
 

@@ -1,5 +1,5 @@
 /*
- * The store's server in a crowd: countless connections, silent ones, ones that fill its memory.
+ * The store's server under load: countless connections, silent ones, ones that fill its memory.
  * It keeps what its process needs, and honest clients are served.
  */
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/comm/store/store_server.c" // to fill its table without the memory that it takes
+#include "common/comm/store/store_server.c" // to fill its table without using the memory
 #include "tests/common/comm/store/store_fixture.h"
 
 static void test_crowds_come_and_go(void **state)
@@ -32,7 +32,7 @@ static bool is_hung_up(int fd)
     return net_recv(fd, &byte, 1, 0) < 0 && errno == ECONNRESET;
 }
 
-enum { LIMIT = 256, SPARE = 64 }; // descriptors of the server's process, and what it keeps of them
+enum { LIMIT = 256, SPARE = 64 }; // descriptors of the server's process, and its reserve of them
 
 static void pause_server(StoreServer *server)
 {
@@ -41,7 +41,7 @@ static void pause_server(StoreServer *server)
     eventfd_read(server->stop_fd, &(eventfd_t){ 0 });
 }
 
-/* A server that may have LIMIT descriptors: as if the system granted no more. */
+/* Starts a server that may have LIMIT descriptors, as if the system granted no more. */
 static StoreServer *start_with_few_descriptors(int *port)
 {
     StoreServer *server = store_server_start("127.0.0.1", port, NULL);
@@ -58,8 +58,8 @@ typedef struct {
 } Crowd;
 
 /* Twice as many clients as the server has descriptors, in a process of their own: each sends
- * `hello` and then nothing more. Returns when each has been answered or hung up on, or has only
- * connected, since the server does not answer all hellos. */
+ * `hello` and then nothing more. Returns when each has been answered or disconnected, or if not
+ * is_answered, when each has connected. */
 static Crowd start_crowd(int port, bool is_answered, const char *hello, size_t bytes)
 {
     Crowd crowd;
@@ -72,7 +72,7 @@ static Crowd start_crowd(int port, bool is_answered, const char *hello, size_t b
             net_send(fd, hello, bytes, deadline());
             char answer[4];
             if (is_answered)
-                net_recv(fd, answer, sizeof answer, deadline()); // it has a place now, or none
+                net_recv(fd, answer, sizeof answer, deadline()); // accepted by now, or disconnected
         }
         if (write(crowd.arrived[1], "", 1) == 1)
             pause();
@@ -91,7 +91,7 @@ static void end_crowd(Crowd crowd)
     close(crowd.arrived[1]);
 }
 
-/* Of this process, below LIMIT. */
+/* Counts this process's open descriptors below LIMIT. */
 static int num_descriptors(void)
 {
     int count = 0;
@@ -100,8 +100,8 @@ static int num_descriptors(void)
     return count;
 }
 
-/* Any number of clients in another process leave descriptors for what this process has to do
- * besides, even if they ask for something. Those that only send VALIDATE have their share. */
+/* Any number of clients in another process leave this process descriptors for its other work, even
+ * if they send requests. Clients that only send VALIDATE have a share of their own. */
 static void test_descriptors_are_kept_free(void **state)
 {
     (void)state;
@@ -120,8 +120,8 @@ static void test_descriptors_are_kept_free(void **state)
 }
 
 /* Unproven clients make room, the oldest first: a rank that comes after them finds a place, and a
- * client that has asked for something keeps its place, however long ago that was. If the job has a
- * secret, those that do not know it make room whatever they ask. */
+ * client that has sent a request keeps its place, however long ago that was. If the job has a
+ * secret, clients that do not know it make room whatever they request. */
 static void test_the_unproven_make_room(void **state)
 {
     (void)state;
@@ -152,8 +152,8 @@ static void test_the_unproven_make_room(void **state)
     unsetenv(SECRET_VARIABLE);
 }
 
-/* The servers of a process, such as an elastic node's two, share what strangers may have; the share
- * of one is not at the expense of a client of the other. */
+/* The servers of a process, such as an elastic node's two, share the unproven clients' descriptors;
+ * one server's share is not at the expense of a client of the other. */
 static void test_servers_share_descriptors(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void test_servers_share_descriptors(void **state)
     }
 }
 
-/* A build that watches accesses to memory needs much of its own. */
+/* Returns true for a sanitizer build, which needs much memory of its own. */
 static bool is_watched(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -192,7 +192,7 @@ static size_t resident_bytes(void)
     return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* As if so much were stored that a quarter of the memory is left. The server pauses meanwhile. */
+/* Marks three quarters of the memory as used. The server pauses meanwhile. */
 static void fill_table(const Fixture *f)
 {
     pause_server(f->server);
@@ -200,7 +200,7 @@ static void fill_table(const Fixture *f)
     assert_int_equal(thread_start(&f->server->thread, serve, f->server), 0);
 }
 
-/* Ten large requests that never end: no one of them is too large, but all together are. */
+/* Ten large requests that never end: none of them is too large alone, but together they are. */
 static void test_requests_share_the_memory(void **state)
 {
     Fixture *f = *state;
@@ -231,7 +231,7 @@ static void test_requests_share_the_memory(void **state)
 
 #define GET_K "\3" TWO("/k")
 
-/* The same of twelve who do not read the replies that they ask for, all at once. */
+/* Requests large replies from twelve clients at once, none of which reads them. */
 static void ask_in_vain(const Fixture *f, const char *request, size_t bytes, int num_requests)
 {
     enum { NUM = 12 };
@@ -246,7 +246,7 @@ static void ask_in_vain(const Fixture *f, const char *request, size_t bytes, int
         net_send(fds[i], requests.data, requests.count, deadline());
     }
     Store late;
-    assert_true(store_connect(&late, "127.0.0.1", f->port, TIMEOUT)); // its turn comes after theirs
+    assert_true(store_connect(&late, "127.0.0.1", f->port, TIMEOUT)); // served after them
     store_free(&late);
     assert_true(is_watched() || resident_bytes() < before + ((size_t)300 << 20));
     for (int i = 0; i < NUM; i++)
@@ -266,7 +266,7 @@ static void test_replies_share_the_memory(void **state)
     ask_in_vain(f, BYTES(GET_K), 7);
 }
 
-/* Lists of keys are copied, unlike values. */
+/* Lists of keys are copied into replies, unlike values. */
 static void test_lists_share_it_too(void **state)
 {
     Fixture *f = *state;
@@ -281,7 +281,7 @@ static void test_lists_share_it_too(void **state)
     ask_in_vain(f, BYTES(LIST_KEYS), 100);
 }
 
-/* And of twelve who read them but for the end: what they have read must not stay. */
+/* Twelve clients read their replies except the end; the parts read must not stay in memory. */
 static void test_read_replies_are_counted_too(void **state)
 {
     Fixture *f = *state;
@@ -296,7 +296,7 @@ static void test_read_replies_are_counted_too(void **state)
         fds[i] = connect_stranger(f);
         net_send(fds[i], BYTES(VALIDATE GET_K GET_K GET_K GET_K GET_K GET_K GET_K), deadline());
         for (int part = 0; part < 5; part++)
-            net_recv(fds[i], value, size, deadline()); // fails if it has been hung up on
+            net_recv(fds[i], value, size, deadline()); // fails if it was disconnected
         store_ping(&f->honest);
         assert_true(is_watched() || resident_bytes() < before + ((size_t)360 << 20));
     }
@@ -305,8 +305,8 @@ static void test_read_replies_are_counted_too(void **state)
     free(value);
 }
 
-/* A crowd in another process uses up the descriptors of this one. The server must not spin; once
- * the crowd has gone, it takes new clients. */
+/* Clients in another process use up the descriptors of this one. The server must not spin; once
+ * they have gone, it accepts new clients. */
 static void test_no_descriptors_left(void **state)
 {
     Fixture *f = *state;
@@ -335,7 +335,7 @@ static void test_no_descriptors_left(void **state)
 
     assert_int_equal(write(come[1], &byte, 1), 1);
     assert_int_equal(read(crowded[0], &byte, 1), 1);
-    const clock_t start = clock(); // of the processor, for all threads
+    const clock_t start = clock(); // processor time of all threads
     usleep(300000);
     store_ping(&f->honest);
     assert_true(clock() - start < CLOCKS_PER_SEC / 10);

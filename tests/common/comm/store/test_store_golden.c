@@ -20,7 +20,7 @@
 #include "common/comm/store/store_protocol.h"
 #include "tests/common/comm/store/store_requests.h"
 
-#define TIMEOUT 300.0 // seconds, for a reply
+#define TIMEOUT 300.0 // seconds to wait for a reply
 enum { MAX_RECORDS = 512, MAX_CONNECTIONS = 16 };
 
 typedef struct {
@@ -42,7 +42,7 @@ static int connection_of(const json_t *record)
     return (int)json_integer_value(json_object_get(record, "conn"));
 }
 
-/* Bytes written in hexadecimal. The caller frees them. */
+/* Decodes bytes written in hexadecimal. The caller frees them. */
 static uint8_t *from_hex(const char *hex, size_t *count)
 {
     *count = strlen(hex) / 2;
@@ -63,7 +63,7 @@ static int compare_blobs(const void *left, const void *right)
     return order != 0 ? order : (a->count > b->count) - (a->count < b->count);
 }
 
-/* Brings the keys of a reply to LIST_KEYS into order: the server may list them in any. */
+/* Sorts the keys of a reply to LIST_KEYS, because the server may list them in any order. */
 static void sort_list(uint8_t *reply, size_t count)
 {
     Blob *keys = mem_calloc(count, sizeof *keys);
@@ -118,8 +118,8 @@ static void play_frame(Replay *replay, const json_t *record, size_t frame)
     free(bytes);
 }
 
-/* Sends the first request of the record that this one was made in the midst of, if any. A PING
- * shows that the server has read it: other requests are answered while one waits. */
+/* Sends the first request of the record during which this one was made, if any. A PING shows that
+ * the server has read it, because other requests are answered while one waits. */
 static void play_beginning_of_blocked(Replay *replay, int i)
 {
     int blocked = 0;
@@ -139,7 +139,7 @@ static void play_beginning_of_blocked(Replay *replay, int i)
     assert_memory_equal(echo, ping + 1, sizeof echo);
 }
 
-/* The records of one recorded server, played to a fresh one of ours. */
+/* Plays the records of one recorded server to a fresh one of ours. */
 static int replay_all(const char *backend, bool by_call)
 {
     Replay replay = { 0 };
@@ -183,8 +183,7 @@ static void test_clients_of_libuv_server(void **state)
     assert_int_equal(replay_all("libuv", true), 85);
 }
 
-/* The older server has no queues and wakes nobody on COMPARE_SET; all it did record holds for ours.
- */
+/* The legacy server has no queues and wakes no client on COMPARE_SET; the rest holds for ours. */
 static void test_clients_of_legacy_server(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * The store's server among strangers: half requests, garbage, clients that never read, sockets that
- * a forked process holds. Whatever they do, an honest client is served during and after.
+ * The store's server and faulty clients: half requests, garbage, clients that never read, sockets
+ * that a forked process holds. An honest client is always served during and after.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 
 #include "tests/common/comm/store/store_fixture.h"
 
-/* Reads whatever comes until the server hangs up, which it must. */
+/* Reads until the server closes the connection, which it must. */
 static void expect_hang_up(int fd)
 {
     uint8_t bytes[1 << 16];
@@ -68,7 +68,7 @@ static void test_garbage_is_hung_up_on(void **state)
     expect_hang_up(fd);
 }
 
-/* Asks for 100 MiB and reads nothing: others are served, and it is dropped in the end. */
+/* Requests 100 MiB and reads nothing: others are served, and it is finally disconnected. */
 static void test_client_that_never_reads(void **state)
 {
     Fixture *f = *state;
@@ -85,7 +85,7 @@ static void test_client_that_never_reads(void **state)
     expect_hang_up(fd);
 }
 
-/* The reply is larger than what sockets hold: it leaves as the client reads, others are served. */
+/* The reply exceeds the socket buffers: it is sent as the client reads, and others are served. */
 static void test_client_that_reads_slowly(void **state)
 {
     Fixture *f = *state;
@@ -110,12 +110,12 @@ static void test_client_that_reads_slowly(void **state)
     assert_memory_equal(value, "ping", 4);
     const clock_t before = clock();
     usleep(100 * 1000);
-    assert_true(clock() < before + CLOCKS_PER_SEC / 20); // all is said, so the server sleeps
+    assert_true(clock() < before + CLOCKS_PER_SEC / 20); // all is sent, so the server sleeps
     free(value);
     close(fd);
 }
 
-/* A process that was forked has copies of all sockets: clients must be hung up on all the same. */
+/* A forked process has copies of all sockets; clients must be disconnected nevertheless. */
 static void test_forked_copies_keep_nothing_open(void **state)
 {
     Fixture *f = *state;
@@ -133,7 +133,7 @@ static void test_forked_copies_keep_nothing_open(void **state)
         pause();
         _exit(0);
     }
-    assert_int_equal(net_send(stranger, "\xff", 1, deadline()), 0); // no operation
+    assert_int_equal(net_send(stranger, "\xff", 1, deadline()), 0); // not an operation
     expect_hang_up(stranger);
     store_server_stop(other);
     assert_int_equal(net_recv(client.fd, echo, 1, deadline()), -1);
@@ -144,7 +144,7 @@ static void test_forked_copies_keep_nothing_open(void **state)
     waitpid(child, NULL, 0);
 }
 
-/* The key is set just before the server is stopped: whoever waits for it hears of it. */
+/* The key is set just before the server is stopped: a client waiting for it is answered. */
 static void test_last_wake_up_is_sent(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void test_last_wake_up_is_sent(void **state)
             net_send(waiter, BYTES(VALIDATE PING("ping") "\6" U64("\1") TWO("/k")), deadline()), 0);
         char heard[5];
         assert_int_equal(net_recv(waiter, heard, 4, deadline()), 0);
-        store_ping(&host); // one turn later the waiter's request was executed, too
+        store_ping(&host); // one turn later the waiter's request has been executed, too
         host.server = server;
         store_set(&host, "k", "1", 1);
         store_free(&host); // also stops the server

@@ -1,6 +1,6 @@
 /*
- * Large replies leave in turns. The server's thread is ended here, and its loop is called turn by
- * turn, so that the order of what happens does not depend on time. It is included for that.
+ * Large replies are sent in turns. The server's thread is ended here, and its loop is called turn
+ * by turn, so that the order of events does not depend on time. Its source is included for that.
  */
 #include "common/comm/store/store_server.c"
 
@@ -23,7 +23,7 @@ static StoreServer *start_without_thread(int *port)
     return server;
 }
 
-/* Connects a client, which the server knows now. */
+/* Connects a client and lets the server accept it. */
 static int join(StoreServer *server, int port)
 {
     const size_t before = server->num_clients[PROVEN];
@@ -83,7 +83,7 @@ static void test_small_replies_overtake_large_ones(void **state)
     for (int i = 0; i < CROWD; i++)
         assert_in_range(bytes_come(fds[i]), 0, (size_t)turns * SEND_BYTES);
 
-    // All that two of them are owed comes in the end; the others hang up.
+    // Two of them finally get their whole replies; the others close.
     for (int i = 2; i < CROWD; i++)
         close(fds[i]);
     for (size_t left[2] = { REPLY_BYTES, REPLY_BYTES }; left[0] + left[1] > 0;) {

@@ -1,6 +1,6 @@
 /*
- * The store's client on the wire: what it sends, byte for byte, and how it takes a server that is
- * late, or mute, or none at all.
+ * The store's client on the wire: what it sends, byte for byte, and how it handles a server that is
+ * late, silent, or not a store at all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,12 +20,12 @@
 
 #define TIMEOUT 600.0 // seconds; ranks that are to fail wait for brief
 
-/* A server with its answer ready, whatever it is going to be asked. */
+/* A server with a fixed answer, whatever the request. */
 typedef struct {
-    bool echoes; // answers the handshake before
+    bool echoes; // answers the handshake first
     const char *answer;
     size_t answer_bytes;
-    size_t expected_bytes; // after the handshake
+    size_t expected_bytes; // bytes to receive after the handshake
     uint8_t hello[10], received[128];
     int listener, port;
     pthread_t thread;
@@ -58,7 +58,7 @@ static void puppet_end(Puppet *puppet)
     close(puppet->listener);
 }
 
-/* The bytes of PyTorch's own client for the same calls (see tests/golden/tcpstore.jsonl). */
+/* The bytes are those of PyTorch's own client for the same calls (tests/golden/tcpstore.jsonl). */
 static void test_requests_on_the_wire(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void test_workers_count_themselves(void **state)
     store_free(&store);
 }
 
-/* A server that cannot be hurried: it wakes a client only when that has given up. */
+/* Plays a slow server, which wakes a client only after that has given up. */
 static void *wake_too_late(void *argument)
 {
     Puppet *puppet = argument;
@@ -134,7 +134,7 @@ static void test_wake_up_that_crosses_the_cancel(void **state)
     puppet_end(&puppet);
 }
 
-/* A server that never comes to the end of its keys, and is faster than who reads them. */
+/* Plays a server that lists keys forever, faster than the client reads them. */
 static void *list_for_ever(void *argument)
 {
     Puppet *puppet = argument;
@@ -162,7 +162,7 @@ static void list_keys(int rank, int port)
         store_list_keys(&store);
 }
 
-/* As expect_death, by a puppet, which serves one client only. */
+/* Like expect_death, with a puppet as the server, which serves one client only. */
 static void expect_death_by(const Puppet *like, void *(*play)(void *), RankBody *body,
                             const char *format)
 {
@@ -184,7 +184,7 @@ static void test_an_endless_reply(void **state)
     const double begun = seconds_now();
     expect_death_by(&(Puppet){ 0 }, list_for_ever, list_keys,
                     "store at 127.0.0.1:%d: LIST_KEYS: no answer within %g s");
-    assert_true(seconds_now() < begun + TIMEOUT / 2); // not when the server had enough
+    assert_true(seconds_now() < begun + TIMEOUT / 2); // not only when the server stopped
 }
 
 static void get_key(int rank, int port)

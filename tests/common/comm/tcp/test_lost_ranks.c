@@ -1,4 +1,4 @@
-/* Ranks that die, stop or wait for each other: who is named, by whom, and how soon. */
+/* Ranks that die, stop or wait for each other: which rank is named, by which ranks, how soon. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "common/base/log.h"
 #include "tests/helpers/ranks.h"
 
-#define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read
+#define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
 
 static float data[LARGE], more[MAX_RANKS * 1000];
 
@@ -104,7 +104,7 @@ static void test_stopped_rank_is_named_by_all_in_time(void **state)
     }
 }
 
-/* Two ranks deal with each other, one of them waits for a third that does not come. */
+/* Two ranks communicate, and one of them waits for a third that does not come. */
 static void chain_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -146,7 +146,7 @@ static void keep_alive_for(ProcessGroup *pg, double seconds)
         process_group_keep_alive(pg);
 }
 
-/* Rank 0 comes too late, but says all the time that it is alive. */
+/* Rank 0 comes too late, but reports all the time that it is alive. */
 static void late_body(Rank *rank)
 {
     static void (*const calls[])(ProcessGroup * pg) = { long_sum, long_broadcast, long_all_gather };

@@ -1,4 +1,4 @@
-/* Calls that do not fit together, or make no sense: every rank names them, and who made them. */
+/* Mismatched or invalid calls: every rank names them and the ranks that made them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "common/comm/tcp/tcp_mesh.h"
 #include "tests/helpers/ranks.h"
 
-#define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read
+#define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
 
 static float data[LARGE], more[MAX_RANKS * 10];
 
@@ -224,10 +224,10 @@ static void test_senseless_calls(void **state)
     }
 }
 
-/* What rank 1 says it waits for, in call #0, which rank 0 has begun; it says nothing more. */
+/* What rank 1 reports that it waits for, in call #0, which rank 0 has begun; its only message. */
 typedef struct {
     Notice notice;
-    const char *text; // with which rank 0 ends
+    const char *text; // error with which rank 0 ends
 } Nonsense;
 
 static void nonsense_body(Rank *rank)
@@ -237,7 +237,7 @@ static void nonsense_body(Rank *rank)
     rank_join(rank, &pg);
     barrier(&pg);
     if (rank->rank == 1) {
-        // The mesh is what the backend's state begins with.
+        // The backend's state begins with the mesh.
         const int fd = ((Mesh *)pg.state)->peer[0].notices;
         SYS_CHECK(net_send(fd, &nonsense->notice, sizeof(Notice), seconds_now() + 200));
         raise(SIGSTOP);
@@ -263,7 +263,7 @@ static void test_notices_that_make_no_sense(void **state)
     }
 }
 
-/* Rank 1 says why it ends in two halves, and between them its data's connection is closed. */
+/* Rank 1 sends its reason in two halves, and closes its data connection between them. */
 static void halves_body(Rank *rank)
 {
     ProcessGroup pg;

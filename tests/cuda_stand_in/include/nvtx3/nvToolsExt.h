@@ -18,7 +18,7 @@ typedef struct {
     } message;
 } nvtxEventAttributes_t;
 
-nvtxDomainHandle_t nvtxDomainCreateA(const char *name); // NULL: no tool listens
+nvtxDomainHandle_t nvtxDomainCreateA(const char *name); // NULL if there is no tool
 int nvtxDomainRangePushEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *attributes);
 int nvtxDomainRangePop(nvtxDomainHandle_t domain);
 
