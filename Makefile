@@ -100,7 +100,8 @@ override LDFLAGS += $(OPENMP) -Wl,-u,processor_check
 CPPFLAGS  += -I.
 LDLIBS    += -lyaml -ljansson $(if $(filter 1,$(EXTRAS)),-lsodium) -lz -lm -lpthread
 
-# Optional parts, found by their compiler or header; extras/ is one. X_absent.c stands in for X.c that is left out.
+# Optional parts, found by their compiler or header; extras/ is one. ROOM_no_PART.c has what the part's functions do in a
+# build without it.
 header = $(if $(shell $(CC) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo found),1,0)
 accepted = $(shell $(CC) -Werror $(1) -c -o /dev/null -x c /dev/null 2>/dev/null && echo $(1))
 MPI  ?= $(if $(shell command -v mpicc),1,0)
@@ -119,15 +120,15 @@ $(foreach part,CUDA_HOME MPI CUDA CUDA_LIB NCCL_HOME NCCL CUDNN_HOME CUDNN PNG H
 
 # in = the files with such a name in the rooms of common/, in rooms within them, in launcher/, and in the extras
 in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%) $(1:%=launcher/%) $(if $(filter 1,$(EXTRAS)),$(1:%=extras/*/%)))
-PART_MPI  := $(call in,*_mpi.c)
-PART_CUDA := $(call in,*_cuda.c cuda_*.c)
-PART_NCCL := $(call in,*_nccl.c nccl_*.c)
-PART_CUDNN := $(call in,*_cudnn.c)
-PARTS     := MPI CUDA NCCL CUDNN
-PRESENT   := $(foreach part,$(PARTS),$(if $(filter 1,$($(part))),$(PART_$(part))))
-MISSING   := $(filter-out $(PRESENT),$(foreach part,$(PARTS),$(PART_$(part))))
-FOUND     := $(filter-out $(MISSING),$(call in,*.c))
-SOURCES   := $(filter-out $(foreach file,$(FOUND),%/$(basename $(notdir $(file)))_absent.c),$(FOUND))
+PART_MPI  := %_mpi.c
+PART_CUDA := %_cuda.c $(call in,cuda_*.c)
+PART_NCCL := %_nccl.c $(call in,nccl_*.c)
+PART_CUDNN := %_cudnn.c
+STAND_INS := %_no_extras.c %_no_mpi.c %_no_cuda.c %_no_nccl.c %_no_cudnn.c
+without = $(if $(filter 1,$(2)),,$(call in,*_no_$(1).c)) # the stand-ins for a part, if it is left out
+LEFT_OUT  := $(foreach part,MPI CUDA NCCL CUDNN,$(if $(filter 1,$($(part))),,$(PART_$(part))))
+SOURCES   := $(filter-out $(STAND_INS) $(LEFT_OUT),$(call in,*.c)) $(call without,mpi,$(MPI)) $(call without,cuda,$(CUDA)) \
+    $(call without,nccl,$(NCCL)) $(call without,cudnn,$(CUDNN)) $(filter-out $(if $(filter 1,$(CUDA)),,%/cuda_no_extras.c),$(call without,extras,$(EXTRAS)))
 KERNELS   := $(if $(filter 1,$(CUDA)),$(call in,cuda_*.cu))
 OBJECTS   := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
 MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc
@@ -161,19 +162,19 @@ STEPS    := 01 02 03 04 05
 # own. These programs, the doctor and tests link them.
 FILES_BEYOND := $(wildcard $(patsubst %.h,%.c,$(wildcard beyond/*.h beyond/*/*.h)))
 KERNELS_BEYOND := $(if $(filter 1,$(CUDA)),$(wildcard beyond/*/*.cu))
-ABSENT_BEYOND := $(wildcard beyond/*/*_absent.c)
-PART_BEYOND  := $(patsubst %.c,$(BUILD)/%.o,$(FILES_BEYOND) $(if $(KERNELS_BEYOND),,$(ABSENT_BEYOND))) $(KERNELS_BEYOND:%.cu=$(BUILD)/%.o)
+STAND_INS_BEYOND := $(wildcard beyond/*/*_no_cuda.c)
+PART_BEYOND  := $(patsubst %.c,$(BUILD)/%.o,$(FILES_BEYOND) $(if $(KERNELS_BEYOND),,$(STAND_INS_BEYOND))) $(KERNELS_BEYOND:%.cu=$(BUILD)/%.o)
 LIB_BEYOND   := $(BUILD)/beyond.a
 FILES_05 := $(filter-out %/train.c %/train_reconfigure.c %/ddprun.c,$(wildcard 05_*/*.c 05_*/*/*.c))
 PART_05  := $(FILES_05:%.c=$(BUILD)/%.o)
 LIB05    := $(BUILD)/lib05.a
-PROGRAMS := $(basename $(filter-out $(FILES_BEYOND) $(ABSENT_BEYOND) $(FILES_05),$(wildcard 0[1-5]_*/*.c 05_*/*/*.c beyond/*/*.c)) $(wildcard tools/*.c))
+PROGRAMS := $(basename $(filter-out $(FILES_BEYOND) $(STAND_INS_BEYOND) $(FILES_05),$(wildcard 0[1-5]_*/*.c 05_*/*/*.c beyond/*/*.c)) $(wildcard tools/*.c))
 PROGRAMS := $(filter-out $(if $(filter 0,$(HTTP)),tools/serve tools/watch),$(PROGRAMS))
 HTTP_PART := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/http/*.c)) # the server of tools/serve and tools/watch
 LIVE     := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/live/*.c)) # parts of tools/watch
 DOCTOR   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/doctor/*.c)) # parts of tools/ddp_doctor
 # Parts of the programs that use a trained model.
-MODEL    := $(filter-out $(if $(filter 1,$(PNG)),%_absent.c,%_png.c),$(wildcard tools/model/*.c))
+MODEL    := $(filter-out $(if $(filter 1,$(PNG)),%_no_png.c,%/image_png.c),$(wildcard tools/model/*.c))
 MODEL    := $(MODEL:%.c=$(BUILD)/%.o)
 
 all: $(PROGRAMS)

@@ -86,10 +86,9 @@ void stop_joined(void)
 
 void stop_init(StopRequest *stop, const Checkpoint *checkpoint, Reducer *reducer)
 {
-    Bucket *last = &reducer->bucket[0]; // it ends where the gradients end; this adds one float
     *stop = (StopRequest){ .checkpoint = checkpoint,
                            .step = checkpoint->optim->model->step,
-                           .request = reducer->grads + last->offset + last->numel++ };
+                           .request = reducer_spare(reducer) };
 }
 
 bool training_done(const Checkpoint *checkpoint)

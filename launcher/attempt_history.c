@@ -36,8 +36,7 @@ void history_add(History *history, int attempt, const Failure *root, const Worke
     CHECK(out != NULL, "out of memory");
     print_attempt(out, attempt, root);
     fclose(out);
-    if (root == NULL || rank_output.restart == NULL ||
-        !rank_output.restart(root, workers, first_rank, attempt))
+    if (root == NULL || !fault_block_print(root, workers, first_rank, attempt))
         log_info("%s; restarting the group", line);
 
     char *earlier = history->text;

@@ -71,9 +71,7 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
     if (worker->error != 0)
         snprintf(failure->message, sizeof failure->message, "cannot start %.512s: %s%s",
                  flags->command[0], strerror(worker->error),
-                 comfort.start_advice != NULL
-                     ? comfort.start_advice(flags->command[0], worker->error)
-                     : "");
+                 comfort_start_advice(flags->command[0], worker->error));
 
     // {"message": TEXT} or {"message": {"message": TEXT, ...}}, as PyTorch's @record writes it;
     // "restart": false is ours.
@@ -158,7 +156,7 @@ void report_print(const Failure *root, const Workers *workers, int first_rank)
 {
     const bool is_here = root->node == workers->logs->flags->node_rank;
     const bool was_asked = workers->request != 0; // as another node was, perhaps a moment before
-    const bool has_table = rank_output.report != NULL;
+    const bool has_table = has_extras;
     char end[END_BYTES];
     if (root->rank < 0 ? is_here || was_asked || !has_table : is_here && root->pid == 0)
         log_info("%s", root->message);
@@ -167,7 +165,7 @@ void report_print(const Failure *root, const Workers *workers, int first_rank)
                  "has ended",
                  root->rank, root->node, root->host);
     else if (has_table)
-        rank_output.report(root, workers, first_rank);
+        rank_report(root, workers, first_rank);
     else
         log_info("rank %d on node %d (%s): %s%s%s", root->rank, root->node, root->host,
                  end_text(root->status, root->signal, end), root->message[0] != '\0' ? ": " : "",

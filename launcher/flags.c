@@ -154,7 +154,7 @@ static const Option *find_flag(Step step, const char *word, const char *name, si
     }
     const char *typed = word + strspn(word, "-");
     const size_t bytes = strcspn(typed, "=");
-    const char *guess = comfort.guess ? comfort.guess(flag_options, step, typed, bytes) : "";
+    const char *guess = comfort_guess(flag_options, step, typed, bytes);
     if (found == NULL)
         usage_error("unknown flag %s%s%s ddprun --help lists them all", word,
                     guess[0] != '\0' ? ":" : ";", guess);
@@ -226,8 +226,8 @@ static int count_ranks(const char *text)
 {
     const bool wants_gpus = strcmp(text, "gpu") == 0;
     int num_gpus = wants_gpus || strcmp(text, "auto") == 0 ? gpus_count() : 0, value = 0;
-    if (num_gpus < 0 && comfort.gpus_listed != NULL)
-        num_gpus = comfort.gpus_listed(); // without CUDA it may start a program that has it
+    if (num_gpus < 0)
+        num_gpus = comfort_gpus_listed(); // without CUDA it may start a program that has it
     if (num_gpus > 0)
         return num_gpus;
     if (wants_gpus)
@@ -433,12 +433,11 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     const Step step = more != NULL ? STEP_FAULT : STEP_ENV;
     set_fields(flags, step, texts);
     if (flags->completion != NULL)
-        comfort.print_completion(flags->completion, flag_options, step);
+        comfort_print_completion(flags->completion, flag_options, step);
     if (flags->max_restarts > 0 && more == NULL)
         usage_error("--max-restarts %d: restarts come with step 05's ddprun", flags->max_restarts);
     flags->nproc_per_node = count_ranks(flags->nproc);
-    if (comfort.crowd != NULL)
-        comfort.crowd(flags->nproc_per_node);
+    comfort_crowd(flags->nproc_per_node);
     read_nodes(flags, more != NULL);
     read_backend(flags, more != NULL);
     read_master(flags);
@@ -446,7 +445,7 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     read_run_id(flags);
     read_command(flags, word, (int)(argv + argc - word));
     if (flags->only_print)
-        comfort.print_commands(argv, word, flags->master_addr,
+        comfort_print_commands(argv, word, flags->master_addr,
                                flags->elastic ? 0 : flags->max_nodes);
 }
 

@@ -188,19 +188,15 @@ const char *end_text(int status, int signal, char text[END_BYTES]);
  * workers are to blame, also how this node's other ranks ended. */
 void report_print(const Failure *root, const Workers *workers, int first_rank);
 
-/* What extras/output adds: --redirects, --tee, --numa-binding, and a report of several lines. All
- * NULL in builds without it: then the workers have the launcher's output. */
-typedef struct {
-    void (*check)(const Flags *flags); // usage error if its flags are wrong
-    void (*open)(Logs *logs, int first_rank); // sets logs->output, and begins to copy
-    bool (*bind)(int local_rank); // in the worker, chooses its cores; false and errno if it cannot
-    void (*close)(Logs *logs); // copies what is left, and frees logs->output
-    void (*report)(const Failure *root, const Workers *workers, int first_rank);
-    // Prints, on a terminal, why all ranks start again; else prints nothing and returns false.
-    bool (*restart)(const Failure *root, const Workers *workers, int first_rank, int attempt);
-} RankOutput;
-
-extern const RankOutput rank_output;
+/* What extras/output adds: --redirects, --tee, --numa-binding, and a report of several lines. In a
+ * build without it (launcher_no_extras.c) the workers have the launcher's output. */
+void rank_output_check(const Flags *flags); // usage error if its flags are wrong
+void rank_output_open(Logs *logs, int first_rank); // sets logs->output, and begins to copy
+void rank_output_close(Logs *logs); // copies what is left, and frees logs->output
+bool numa_bind(int local_rank); // in the worker, chooses its cores; false and errno if it cannot
+void rank_report(const Failure *root, const Workers *workers, int first_rank);
+/* Prints, on a terminal, why all ranks start again; else prints nothing and returns false. */
+bool fault_block_print(const Failure *root, const Workers *workers, int first_rank, int attempt);
 
 /* ---- the launchers of a job's nodes ----
  *

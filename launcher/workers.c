@@ -29,8 +29,7 @@ static void *shared_memory(size_t bytes)
 
 Logs *logs_init(const Flags *flags)
 {
-    if (rank_output.check != NULL)
-        rank_output.check(flags);
+    rank_output_check(flags);
     Logs *logs = shared_memory(sizeof *logs);
     logs->flags = flags;
     return logs;
@@ -108,14 +107,12 @@ void logs_open(Logs *logs, int first_rank, int restart_count)
         logs_path(logs, i, "", folder);
         folder_create(folder, "--log-dir");
     }
-    if (rank_output.open != NULL)
-        rank_output.open(logs, first_rank);
+    rank_output_open(logs, first_rank);
 }
 
 void logs_close(Logs *logs)
 {
-    if (rank_output.close != NULL)
-        rank_output.close(logs);
+    rank_output_close(logs);
     remove_empty(logs);
 }
 
@@ -197,7 +194,7 @@ static noreturn void run_command(const Workers *workers, Worker *worker, pid_t l
         if (output[i] >= 0)
             dup2(output[i], STDOUT_FILENO + i);
     sigprocmask(SIG_SETMASK, &workers->old_mask, NULL);
-    if (rank_output.bind == NULL || rank_output.bind((int)(worker - workers->worker)))
+    if (numa_bind((int)(worker - workers->worker)))
         execvp(command[0], command);
     const int error = errno;
     _exit(write(error_fd, &error, sizeof error) < 0 ? EXIT_FAILURE : 127);

@@ -270,8 +270,7 @@ static noreturn void print_help(Step step, const char *program)
     printf("  %s%s 50 10 --batch-size 64%s\n", launcher, program, ranks);
     printf("  %s%s --model linear --epochs 3%s\n\n", launcher, program, ranks);
     printf("Each option with its [default]; - and _ are the same in names.\n%s",
-           comfort.meaning ? "Where an option can be off, none, no, false and null mean it.\n"
-                           : "");
+           has_extras ? "Where an option can be off, none, no, false and null mean it.\n" : "");
 
     for (const Option *option = args_options; option->name != NULL; option++) {
         if (!option_is_listed(option, step))
@@ -292,7 +291,7 @@ static void read_option(Settings *settings, const char *program, char ***word)
     const Option *option = option_find(args_options, step, name, length);
     if (option == NULL || (option_is_taught(option, step) && !option_is_listed(option, step)))
         usage_error("--%.*s is no option:%s --help lists them", length < 80 ? (int)length : 80,
-                    name, comfort.guess ? comfort.guess(args_options, step, name, length) : "");
+                    name, comfort_guess(args_options, step, name, length));
     const int first = option->steps[0] - '0';
     if ((int)step < first)
         usage_error("--%s comes with step %02d: --help lists the options of this one", option->name,
@@ -363,8 +362,7 @@ void args_parse(Args *args, Step step, int argc, char **argv)
     streams_guard();
     read_command_line(&parsed, argc, argv); // if an option was typed twice, the last text counts
     set_values(&parsed);
-    if (comfort.read_config != NULL)
-        comfort.read_config(&parsed);
+    comfort_read_config(&parsed);
     resolve(&parsed);
     if (args->local_rank >= 0) // programs read the variable, but older launchers pass the option
         SYS_CHECK(setenv("LOCAL_RANK", setting_of(&parsed, "local-rank")->text, false));

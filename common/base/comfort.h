@@ -1,5 +1,5 @@
-/* comfort.h - functions of extras/comfort that make programs more helpful. All are optional: in a
- * build without extras (comfort_absent.c) every field is NULL or false. */
+/* comfort.h - functions of extras/comfort that make programs more helpful. A build without extras
+ * has those of base_no_extras.c, which do nothing. */
 #ifndef COMMON_BASE_COMFORT_H
 #define COMMON_BASE_COMFORT_H
 
@@ -10,29 +10,49 @@ struct Args;
 struct Option;
 struct Settings;
 
-typedef struct {
-    bool has_extras; // this build has the options of extras
-    // Sets what is in the configuration file and not on the command line. Keeps the pointer.
-    void (*read_config)(struct Settings *settings);
-    // Returns " did you mean --lr?" if an option of that step is near what was typed, else "".
-    const char *(*guess)(const struct Option *options, int step, const char *typed, size_t length);
-    // Returns what is meant: "no" as off, if the option has it; "~/x" as a path in HOME; else text.
-    const char *(*meaning)(const struct Option *option, const char *text, const char *origin);
-    // Prints on rank 0: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05".
-    void (*announce)(const struct Args *args, int world_size, const char *device);
-    struct json_t *(*options)(void); // all options as typed; NULL if args_parse was not called
-    bool (*is_read)(void); // true if stderr is a terminal, a file, a batch job's or mpirun's
-    const char *(*start_advice)(const char *program, int error); // why it cannot be started, or ""
-    int (*gpus_listed)(void); // GPUs in the driver's files; CUDA is more accurate
-    void (*check_launchers)(void); // ends a rank that would train alone beside others
-    int (*core_quota)(void); // how many cores the control group allows, at least 1
-    void (*crowd)(int num_ranks); // warns if this many ranks are slow to start
-    // Both end this process: what to type on each node (0 nodes: they may come and go), a script.
-    void (*print_commands)(char **argv, char **program, const char *node_0, int num_nodes);
-    void (*print_completion)(const char *shell, const struct Option *flags, int step);
-    void (*port_owner)(int port, char *text, size_t bytes); // writes " by NAME (pid N)" if known
-} Comfort;
+extern const bool has_extras; // whether this build has the options of extras
 
-extern const Comfort comfort;
+/* Sets what the configuration file says and the command line does not. Keeps the pointer. */
+void comfort_read_config(struct Settings *settings);
+
+/* Returns " did you mean --lr?" if the name of an option of that step is near what was typed, or
+ * "". */
+const char *comfort_guess(const struct Option *options, int step, const char *typed, size_t length);
+
+/* Returns the text that is meant: off for "no", if the option can be off; a path in HOME for "~/x".
+ */
+const char *comfort_meaning(const struct Option *option, const char *text, const char *origin);
+
+/* Prints on rank 0: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05". */
+void comfort_announce(const struct Args *args, int world_size, const char *device);
+
+/* Returns all options as typed (jansson's json_t); NULL if args_parse was not called. */
+struct json_t *comfort_options(void);
+
+/* Is standard error a terminal, a file, or the output of a batch job or of mpirun? */
+bool comfort_is_read(void);
+
+/* Returns why a program cannot be started, or "". */
+const char *comfort_start_advice(const char *program, int error);
+
+/* Returns the number of GPUs in the driver's files, or -1; CUDA's is more accurate. */
+int comfort_gpus_listed(void);
+
+/* Ends a rank that would train alone beside others. */
+void comfort_check_launchers(void);
+
+/* Returns how many cores the control group allows, at least 1; INT_MAX if it sets no limit. */
+int comfort_core_quota(void);
+
+/* Warns that this number of ranks starts slowly, if it does. */
+void comfort_crowd(int num_ranks);
+
+/* Both end this process. The first prints what to type on each node (0 nodes: any number of nodes
+ * may join), the second a shell's completion script. */
+void comfort_print_commands(char **argv, char **program, const char *node_0, int num_nodes);
+void comfort_print_completion(const char *shell, const struct Option *flags, int step);
+
+/* Writes " by NAME (pid N)", if the process that has the port is known, else "". */
+void comfort_port_owner(int port, char *text, size_t bytes);
 
 #endif

@@ -48,6 +48,6 @@ int host_num_cores(void)
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN); // if there are more than a cpu_set_t can hold
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         cores = CPU_COUNT(&set);
-    const int quota = comfort.core_quota != NULL ? comfort.core_quota() : cores;
+    const int quota = comfort_core_quota();
     return quota < cores ? quota : cores;
 }

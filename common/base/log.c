@@ -121,7 +121,7 @@ void log_copy_error(char *buffer, size_t bytes)
 
 void log_last_error(char *message, bool print, bool restart)
 {
-    progress_bar.finish();
+    progress_bar_finish();
     if (print)
         log_info("fatal: %s", message);
     if (error_copy != NULL && error_copy[0] == '\0')
@@ -166,7 +166,7 @@ bool log_speaks_for_job(void)
 void usage_error(const char *format, ...)
 {
     va_list args;
-    progress_bar.finish();
+    progress_bar_finish();
     va_start(args, format);
     if (log_speaks_for_node())
         write_line(STDERR_FILENO, "", format, args);

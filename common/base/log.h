@@ -85,14 +85,8 @@ noreturn void streams_exit(void);
 
 double seconds_now(void); // on a monotonic clock; its zero is arbitrary
 
-/* A progress bar on the last line of standard error, which extras/watch draws. Around a line, erase
- * removes the bar, even one that another rank has drawn on the terminal, and redraw draws our own
- * below the line; other threads' lines and bars wait in between. finish removes it for good. */
-typedef struct {
-    void (*erase)(void), (*redraw)(void), (*finish)(void);
-} ProgressBar;
-
-extern const ProgressBar progress_bar;
+/* Removes the progress bar that extras/watch draws on the last line of standard error, for good. */
+void progress_bar_finish(void);
 
 #define CANNOT_PRINT "cannot write to standard output: %s; send it elsewhere" // format, a string
 

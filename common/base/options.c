@@ -16,7 +16,7 @@ bool option_is_taught(const Option *option, Step step)
 
 bool option_is_listed(const Option *option, Step step)
 {
-    return option_is_taught(option, step) && (!option->of_extra || comfort.has_extras);
+    return option_is_taught(option, step) && (!option->of_extra || has_extras);
 }
 
 bool name_begins(const char *name, const char *typed, size_t length)
@@ -126,8 +126,7 @@ void option_set(const Option *option, void *fields, const char *text, const char
     snprintf(typed, sizeof typed, "--%s", option->name);
     origin = origin != NULL ? origin : typed;
     void *field = (char *)fields + option->offset;
-    if (comfort.meaning != NULL)
-        text = comfort.meaning(option, text, origin);
+    text = comfort_meaning(option, text, origin);
     switch (option->kind) {
     case OPTION_INT:
         *(int *)field = (int)to_whole(option, text, origin);

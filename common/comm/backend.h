@@ -42,7 +42,7 @@ typedef struct Backend {
     const char *remedy; // how to get this backend if the build lacks it; else NULL
     // Compares pg->options, for ranks that find each other without a store. NULL if they use one.
     void (*compare)(const ProcessGroup *pg);
-    bool reads_gpu; // accepts GPU memory (else data goes through staging_ops)
+    bool reads_gpu; // accepts GPU memory (else data goes through extras/staging)
     void (*check)(int rank, int world_size); // usage error if impossible, before any wait; or NULL
     // Returns the backend that these ranks can use with their devices: this one, or another with
     // --backend auto. Dies if there is none. Collective over the store. NULL if always this one.
@@ -56,8 +56,8 @@ typedef struct Backend {
 } Backend;
 
 extern const Backend backend_tcp;
-extern const Backend backend_mpi; // in builds without MPI: backend_mpi_absent.c
-extern const Backend backend_nccl; // in builds without NCCL: backend_nccl_absent.c
+extern const Backend backend_mpi; // in builds without MPI: comm_no_mpi.c
+extern const Backend backend_nccl; // in builds without NCCL: comm_no_nccl.c
 
 /* Makes the process that serves the store exit last. Call it before this rank exits for a reason
  * that `present` ranks find at the same time, each with its own connection to the store. */
@@ -123,19 +123,13 @@ void process_group_observe(ProcessGroup *pg, Observer *observer);
  * nccl's host does not see the first two. */
 void collective_report(const Collective *collective, CollectiveState state);
 
-/* What an extra adds to the group of all ranks; each hook may be NULL. */
-typedef struct {
-    void (*check)(const ProcessGroup *pg, const Args *args); // usage error if options do not suit
-    /* Called when the group has been formed. Collective. */
-    void (*formed)(ProcessGroup *pg, const Args *args);
-    /* Called by process_group_destroy, while all ranks are still connected. Collective. */
-    void (*leaving)(ProcessGroup *pg);
-    // Called by tcp when this rank has waited for a while for that one.
-    void (*waits_for)(const struct Mesh *mesh, int rank);
-} GroupHooks;
+/* ---- what extras add to the group of all ranks (extras/group; comm_no_extras.c without) ---- */
 
-// In builds without extras: watch_group_absent.c.
-extern const GroupHooks hierarchy_hooks, network_hooks, watch_hooks, register_hooks;
+void group_extras_check(const ProcessGroup *pg,
+                        const Args *args); // usage error: options do not suit
+void group_extras_formed(ProcessGroup *pg, const Args *args); // the group is formed. Collective
+void group_extras_leaving(ProcessGroup *pg); // all ranks are still connected. Collective
+void group_extras_waits_for(const struct Mesh *mesh, int rank); // tcp has waited for it for a while
 
 /* The nodes of the ranks, if there are several (extras/hierarchical). */
 typedef struct Nodes {
@@ -150,14 +144,11 @@ typedef struct Nodes {
  * subgroups go through it. Starting one blocks the host until the GPU has done what was queued
  * before and the input is in host memory; waiting for it blocks the host until its result and those
  * of earlier calls are on the GPU. Data in host memory is not copied. Local. */
-typedef struct {
-    struct Staging *(*init)(const ProcessGroup *pg); // NULL if not in this build
-    long (*start)(struct Staging *staging, const Collective *collective); // like Backend's start
-    void (*wait)(struct Staging *staging, long ticket);
-    void (*free)(struct Staging *staging); // called after all calls have been waited for
-} StagingOps;
-
-extern const StagingOps staging_ops;
+extern const bool has_staging; // whether this build has it
+struct Staging *staging_init(const ProcessGroup *pg);
+long staging_start(struct Staging *staging, const Collective *collective); // like Backend's start
+void staging_wait(struct Staging *staging, long ticket);
+void staging_free(struct Staging *staging); // call it after all calls have been waited for
 
 /* ---- the arithmetic (reduce_ops.c) ---- */
 

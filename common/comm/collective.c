@@ -149,7 +149,7 @@ static Work start(ProcessGroup *pg, CollectiveKind kind, const void *in, void *o
     if (!collective_is_point_to_point(kind))
         pg->sequence++;
     collective_report(&collective, COLLECTIVE_SCHEDULED);
-    const long ticket = all->staging != NULL ? staging_ops.start(all->staging, &collective)
+    const long ticket = all->staging != NULL ? staging_start(all->staging, &collective)
                                              : pg->backend->start(pg->state, &collective);
     collective_report(&collective, COLLECTIVE_QUEUED);
     return (Work){ pg, ticket };
@@ -161,7 +161,7 @@ void work_wait(Work work)
     struct Staging *staging = process_group_root(work.pg)->staging;
     collective_report(&collective, COLLECTIVE_AWAITED);
     if (staging != NULL)
-        staging_ops.wait(staging, work.ticket);
+        staging_wait(staging, work.ticket);
     else
         work.pg->backend->wait(work.pg->state, work.ticket);
     collective_report(&collective, COLLECTIVE_RETURNED);

@@ -65,6 +65,12 @@ static void plan_buckets(Reducer *reducer)
             limit = cap_bytes;
         }
     }
+    const int last = reducer->num_parameters - 1;
+    CHECK(!reducer->has_spare || reducer->uses[last] > 0,
+          "parameter %s is frozen, so no float can travel behind its gradient (reducer_spare)",
+          reducer->parameter[last].name);
+    if (reducer->has_spare)
+        reducer->bucket[0].numel++;
     for (int i = 0; log_wants(LOG_BUCKET) && i < reducer->num_buckets; i++)
         log_bucket(reducer, i, "is planned");
 }
@@ -93,6 +99,13 @@ void reducer_set_uses(Reducer *reducer, const int *uses)
 {
     memcpy(reducer->uses, uses, (size_t)reducer->num_parameters * sizeof *uses);
     plan_buckets(reducer);
+}
+
+float *reducer_spare(Reducer *reducer)
+{
+    reducer->has_spare = true;
+    plan_buckets(reducer);
+    return reducer->grads + reducer->bucket[0].offset + reducer->bucket[0].numel - 1;
 }
 
 void reducer_free(Reducer *reducer)

@@ -42,6 +42,7 @@ typedef struct {
     int *marks; // marks of each parameter in this backward pass: complete when equal to uses
     double bucket_cap_mb;
     bool sync; // see reducer_set_sync
+    bool has_spare; // see reducer_spare
 } Reducer;
 
 /* Cuts the gradients into buckets from their end, where the backward pass starts: the first closes
@@ -60,6 +61,12 @@ void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state);
  * have 0 (requires_grad = False): they are in no bucket and are never marked. PyTorch finds both in
  * its graph. Call it before the first backward pass, with the same numbers on every rank. */
 void reducer_set_uses(Reducer *reducer, const int *uses);
+
+/* Returns the address of a float that travels with the first bucket from now on and is averaged like
+ * a gradient: grads must have room for one more behind them. The caller writes it on any rank, and
+ * reads the mean after reducer_finalize. Dies if the last parameter is frozen. Call it before the
+ * first backward pass, on every rank. */
+float *reducer_spare(Reducer *reducer);
 
 /* Counts a use of parameter i that has added its gradient: the model's GradHook on a Reducer.
  * Starts the all-reduce of each bucket that is complete and next in order. Collective. */

@@ -79,8 +79,7 @@ void dist_env_init(DistEnv *env)
 {
     *env = (DistEnv){ .launcher = require_launcher() };
     const Launcher *launcher = env->launcher;
-    if (comfort.check_launchers != NULL)
-        comfort.check_launchers();
+    comfort_check_launchers();
     // No launcher of these ranks serves a store. (Where srun is only simulated, one does.)
     if (launcher != &launchers[0] && (launcher->is_mpi || host_env_is_set("SLURM_JOB_ID")))
         unsetenv("TORCHELASTIC_USE_AGENT_STORE");

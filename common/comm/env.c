@@ -54,8 +54,8 @@ static noreturn void refuse_missing(void)
 
 const char *env_str(const char *name)
 {
-    if (strcmp(name, "RANK") == 0 && comfort.check_launchers != NULL)
-        comfort.check_launchers();
+    if (strcmp(name, "RANK") == 0)
+        comfort_check_launchers();
     for (int i = 0; i < FIVE; i++) {
         if (strcmp(name, five[i]) != 0 || host_env_is_set(name))
             continue;

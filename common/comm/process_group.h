@@ -111,7 +111,7 @@ void subgroup_free(ProcessGroup *sub);
 
 /* Waits for all ranks, then closes the connections, and the store if init opened it: another group
  * may then be formed at its address. Before it ends, rank 0 writes traces and profiles of all
- * ranks, and on several nodes it logs what all_reduce has sent (GroupHooks.leaving). */
+ * ranks, and on several nodes it logs what all_reduce has sent (hierarchy_leaving). */
 void process_group_destroy(ProcessGroup *pg);
 
 /* Tells the other ranks that this one is alive though it is late, as when it waits for a disk: the
@@ -152,7 +152,7 @@ Work reduce_scatter_async(ProcessGroup *pg, const void *in, void *out, size_t co
                           ReduceOp op);
 
 /* Waits until the data may be used: by the host; or on a GPU by work queued on its stream from now
- * on (nccl then does not block the host; for the others see StagingOps). */
+ * on (nccl then does not block the host; for the others see staging_start). */
 void work_wait(Work work);
 
 /* All-reduces one number per rank, in host memory whatever the group's place. */

@@ -26,11 +26,6 @@
 
 static const Backend *const backends[] = { &backend_tcp, &backend_mpi, &backend_nccl };
 
-// They run in this order when a group is formed, and in reverse order when it is left.
-static const GroupHooks *const hooks[] = { &hierarchy_hooks, &network_hooks, &watch_hooks,
-                                           &register_hooks };
-enum { NUM_HOOKS = sizeof hooks / sizeof hooks[0] };
-
 /* Returns the backend of this name. Usage error, the same on all ranks, if it cannot be used. */
 static const Backend *backend_choose(const char *name, bool on_gpu, int rank, int world_size)
 {
@@ -46,7 +41,7 @@ static const Backend *backend_choose(const char *name, bool on_gpu, int rank, in
                         backend->remedy);
         if (backend == &backend_nccl && !on_gpu)
             usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
-        if (on_gpu && !backend->reads_gpu && staging_ops.init == NULL)
+        if (on_gpu && !backend->reads_gpu && !has_staging)
             usage_error("--backend %s does not reach GPU memory without extras/staging: use "
                         "--device cpu",
                         name);
@@ -87,9 +82,7 @@ static void describe_options(ProcessGroup *pg, const Args *args)
         if (option->scope != OF_RANK && option->kind != OPTION_ACTION && length < OPTIONS_BYTES)
             length += snprintf(pg->options + length, OPTIONS_BYTES - (size_t)length, ", --%s %s",
                                option->name, args_value(args, option, value));
-    for (size_t i = 0; i < NUM_HOOKS; i++)
-        if (hooks[i]->check != NULL)
-            hooks[i]->check(pg, args);
+    group_extras_check(pg, args);
 }
 
 /* Lists the ranks that have not come. Returns their number. */
@@ -224,10 +217,8 @@ void process_group_connect(ProcessGroup *pg, const Args *args)
         pg->backend->compare(pg);
     pg->check_collectives = args->check_collectives;
     if (pg->place.on_gpu && !pg->backend->reads_gpu)
-        pg->staging = staging_ops.init(pg);
-    for (size_t i = 0; i < NUM_HOOKS; i++)
-        if (hooks[i]->formed != NULL)
-            hooks[i]->formed(pg, args);
+        pg->staging = staging_init(pg);
+    group_extras_formed(pg, args);
     log_detail(LOG_DISTRIBUTED, "connected by %s after %.3f s", pg->backend->name,
                seconds_now() - begun);
 }
@@ -297,12 +288,10 @@ static void close_store(ProcessGroup *pg)
 
 void process_group_destroy(ProcessGroup *pg)
 {
-    for (size_t i = NUM_HOOKS; i-- > 0;)
-        if (hooks[i]->leaving != NULL)
-            hooks[i]->leaving(pg);
+    group_extras_leaving(pg);
     barrier(pg);
     if (pg->staging != NULL)
-        staging_ops.free(pg->staging);
+        staging_free(pg->staging);
     pg->backend->destroy(pg->state, pg);
     if (pg->owns_store)
         close_store(pg);

@@ -279,7 +279,7 @@ static inline void device_copy(Device *device, void *to, const void *from, size_
 }
 
 /* Each opens its device and sets its table; cuda's also picks the GPU. Without extras/fast_cpu
- * "cpu" means plain; without CUDA device_cuda_absent.c reports that this build has none. */
+ * "cpu" means plain; without CUDA nn_no_cuda.c reports that this build has none. */
 void device_plain_init(Device *device);
 void device_cpu_init(Device *device);
 void plain_bf16_init(Device *device); // --amp bf16: extras/fast_cpu changes the plain device

@@ -30,7 +30,7 @@ typedef struct {
     Device *device;
     Tensor parameter[MODEL_MAX_PARAMETERS]; // in the order of PyTorch's state_dict
     int num_parameters;
-    float *params, *grads; // device memory, numel floats each; grads[numel] is the reducer's
+    float *params, *grads; // device memory, numel floats each; grads[numel] is for reducer_spare
     size_t numel;
     uint64_t step; // optimizer steps taken; keys the dropout masks
     bool training; // a forward pass begins a step, which optim_step ends

@@ -31,8 +31,7 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
     *checkpoint = (Checkpoint){ args, optim, sampler, dataset, world_size, .done = false };
     if (log_speaks_for_job())
         folder_check(args->checkpoint_dir, "--checkpoint-dir");
-    if (comfort.announce != NULL)
-        comfort.announce(args, world_size, optim->model->device->name);
+    comfort_announce(args, world_size, optim->model->device->name);
 }
 
 /* Adds the settings; the first are those that identify a run. */
@@ -161,8 +160,7 @@ void checkpoint_copy(const Checkpoint *checkpoint, const char *name, Position po
 {
     char path[PATH_MAX];
     path_of(checkpoint, name, path);
-    if (metrics_hooks.save != NULL)
-        metrics_hooks.save(position.step, path);
+    watch_save(position.step, path);
     copy->kind = "checkpoint";
     copy->epoch = position.epoch - (position.samples == 0 && position.epoch > 0);
     copy->step = position.step;

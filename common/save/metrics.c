@@ -75,8 +75,7 @@ void metrics_init(Metrics *metrics, const Args *args, const Model *model, int ra
         metrics->steps = step_file_open(dir, name, model->step);
         metrics->tests = rank > 0 ? NULL : step_file_open(dir, "test.jsonl", model->step);
     }
-    if (metrics_hooks.init != NULL)
-        metrics_hooks.init(args, model, rank, steps_per_epoch);
+    watch_init(args, model, rank, steps_per_epoch);
 }
 
 void metrics_step(Metrics *metrics, const Model *model, int epoch)
@@ -86,8 +85,7 @@ void metrics_step(Metrics *metrics, const Model *model, int epoch)
     snprintf(rank, sizeof rank, ",\"rank\":%d", metrics->rank);
     if (metrics->args->metrics_dir != NULL)
         write_line(&metrics->steps, epoch, model->step, rank, (double)model_loss(model), "");
-    if (metrics_hooks.step != NULL)
-        metrics_hooks.step(model, epoch);
+    watch_step(model, epoch);
 }
 
 void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size_t size)
@@ -96,16 +94,14 @@ void metrics_test(Metrics *metrics, int epoch, double loss, double correct, size
     const double accuracy = correct / (double)size;
     log_print("Test Epoch: %d Loss: %.4f Accuracy: %.2f%% (%.0f/%zu)", epoch, loss, 100 * accuracy,
               correct, size);
-    if (metrics_hooks.test != NULL)
-        metrics_hooks.test(metrics->step, loss, accuracy);
+    watch_test(metrics->step, loss, accuracy);
     snprintf(text, sizeof text, ",\"accuracy\":%.9g", accuracy);
     write_line(&metrics->tests, epoch, metrics->step, "", loss, text);
 }
 
 void metrics_free(Metrics *metrics)
 {
-    if (metrics_hooks.free != NULL)
-        metrics_hooks.free();
+    watch_end();
     const bool is_cut = metrics->steps != NULL && fclose(metrics->steps) != 0;
     if ((metrics->tests != NULL && fclose(metrics->tests) != 0) || is_cut)
         log_warning("cannot write the last metrics: %s", strerror(errno));

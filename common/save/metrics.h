@@ -34,16 +34,12 @@ void metrics_free(Metrics *metrics); // local
  * lines. Dies if it cannot be written. */
 FILE *step_file_open(const char *dir, const char *name, uint64_t last_step);
 
-/* The same calls for extras/watch. With --metrics-dir its `step` may be collective; the others are
- * local. All NULL in builds without it (watch_metrics_absent.c). */
-typedef struct {
-    void (*init)(const Args *args, const Model *model, int rank, size_t steps_per_epoch);
-    void (*step)(const Model *model, int epoch);
-    void (*test)(uint64_t step, double loss, double accuracy); // after an evaluation
-    void (*save)(uint64_t step, const char *path); // a checkpoint is about to be written
-    void (*free)(void);
-} MetricsHooks;
-
-extern const MetricsHooks metrics_hooks;
+/* The same calls for extras/watch. With --metrics-dir watch_step may be collective; the others are
+ * local. All do nothing in builds without extras. */
+void watch_init(const Args *args, const Model *model, int rank, size_t steps_per_epoch);
+void watch_step(const Model *model, int epoch);
+void watch_test(uint64_t step, double loss, double accuracy); // after an evaluation
+void watch_save(uint64_t step, const char *path); // a checkpoint is about to be written
+void watch_end(void);
 
 #endif

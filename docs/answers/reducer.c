@@ -106,6 +106,12 @@ void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state)
     reducer->comm_state = state;
 }
 
+float *reducer_spare(Reducer *reducer)
+{
+    Bucket *first = &reducer->bucket[0];
+    return reducer->grads + first->offset + first->numel++;
+}
+
 void reducer_free(Reducer *reducer)
 {
     free(reducer->marks);

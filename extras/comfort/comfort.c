@@ -1,4 +1,4 @@
-/* The table of helpful functions, and advice about a program that cannot be started. */
+/* Advice about a program that cannot be started. */
 #include "common/base/comfort.h"
 
 #include <ctype.h>
@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "extras/comfort/parts.h"
+const bool has_extras = true;
 
-static const char *start_advice(const char *program, int error)
+const char *comfort_start_advice(const char *program, int error)
 {
     struct stat file;
     if (isdigit((unsigned char)program[0]) &&
@@ -24,21 +24,3 @@ static const char *start_advice(const char *program, int error)
     return error == EACCES && access(program, X_OK) != 0 ? "; it is not executable: see chmod +x"
                                                          : "";
 }
-
-const Comfort comfort = {
-    .has_extras = true,
-    .read_config = comfort_read_config,
-    .guess = comfort_guess,
-    .meaning = comfort_meaning,
-    .announce = startup_announce,
-    .options = startup_options,
-    .is_read = startup_is_read,
-    .start_advice = start_advice,
-    .gpus_listed = comfort_gpus_listed,
-    .check_launchers = launchers_check,
-    .core_quota = comfort_core_quota,
-    .crowd = comfort_crowd,
-    .print_commands = comfort_print_commands,
-    .print_completion = comfort_print_completion,
-    .port_owner = comfort_port_owner,
-};

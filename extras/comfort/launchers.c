@@ -79,7 +79,7 @@ static void warn_of_master(const Launcher *used)
                     host);
 }
 
-void launchers_check(void)
+void comfort_check_launchers(void)
 {
     const Launcher *used = launcher_find();
     if (used == NULL) {

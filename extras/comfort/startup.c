@@ -42,7 +42,7 @@ static bool is_mpirun(void)
     return false;
 }
 
-bool startup_is_read(void)
+bool comfort_is_read(void)
 {
     struct stat errors;
     return isatty(STDERR_FILENO) ||
@@ -51,10 +51,10 @@ bool startup_is_read(void)
            getenv("LSB_JOBID") != NULL || is_mpirun();
 }
 
-void startup_announce(const Args *args, int world_size, const char *device)
+void comfort_announce(const Args *args, int world_size, const char *device)
 {
     char changed[PATH_MAX + 64];
-    if (settings == NULL || !log_speaks_for_job() || !startup_is_read())
+    if (settings == NULL || !log_speaks_for_job() || !comfort_is_read())
         return;
     write_changed(changed, sizeof changed);
     const int batch_size = args_batch_size(args, world_size);
@@ -63,7 +63,7 @@ void startup_announce(const Args *args, int world_size, const char *device)
              changed[0] != '\0' ? "set: " : "nothing set", changed);
 }
 
-struct json_t *startup_options(void)
+struct json_t *comfort_options(void)
 {
     if (settings == NULL)
         return NULL;

@@ -26,6 +26,7 @@
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "extras/group/group_extras.h"
 #include "extras/hierarchical/split.h"
 
 #define SHORT_BYTES ((size_t)32 * 1024) // up to this size flat is faster: bench/RESULTS.md
@@ -124,8 +125,8 @@ static void hierarchy_free(Hierarchy *hierarchy)
     free(hierarchy);
 }
 
-/* GroupHooks.leaving. The calls that count_sent counts are done when report's call is. */
-static void leave(ProcessGroup *pg)
+/* The calls that count_sent counts are done when report's call is. */
+void hierarchy_leaving(ProcessGroup *pg)
 {
     Hierarchy *hierarchy = hierarchy_of(pg);
     if (hierarchy == NULL)
@@ -203,12 +204,10 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
     pg->nodes = nodes;
 }
 
-static void check(const ProcessGroup *pg, const Args *args)
+void hierarchy_check(const ProcessGroup *pg, const Args *args)
 {
     if (is_wanted(args) && pg->backend != &backend_tcp)
         usage_error("--all-reduce hierarchical is for --backend tcp: %s finds its own way between "
                     "nodes, so leave the option out",
                     pg->backend->name);
 }
-
-const GroupHooks hierarchy_hooks = { .check = check, .leaving = leave };

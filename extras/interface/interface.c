@@ -36,7 +36,7 @@ int interface_address(const char *interface, char *address, size_t bytes)
     return found ? 0 : -1;
 }
 
-static bool choose(char *host, size_t bytes)
+bool interface_choose(char *host, size_t bytes)
 {
     const char *list = getenv("GLOO_SOCKET_IFNAME"), *end = list;
     if (list == NULL || list[0] == '\0')
@@ -53,6 +53,7 @@ static bool choose(char *host, size_t bytes)
         list);
 }
 
-const InterfaceChoice interface_choice = {
-    .address = choose, .advice = "; to use another network, set GLOO_SOCKET_IFNAME=eth0 or the like"
-};
+const char *interface_advice(void)
+{
+    return "; to use another network, set GLOO_SOCKET_IFNAME=eth0 or the like";
+}

@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/comm/nccl/nccl_group.h"
 #include "common/nn/device.h"
+#include "extras/group/group_extras.h"
 
 #define LIBRARY "libnccl.so.2"
 #define NEEDED_BY "--nccl-register on"
@@ -112,7 +113,7 @@ static void see(void *context, const Collective *collective, CollectiveState sta
 }
 
 /* Ends the program before the ranks meet if the library lacks these functions. */
-static void check(const ProcessGroup *pg, const Args *args)
+void register_check(const ProcessGroup *pg, const Args *args)
 {
     if (!args->nccl_register)
         return;
@@ -122,7 +123,7 @@ static void check(const ProcessGroup *pg, const Args *args)
     registered.lib = (__typeof__(registered.lib)){ REGISTER_FUNCTIONS(LIBRARY_FIND) };
 }
 
-static void formed(ProcessGroup *pg, const Args *args)
+void register_formed(ProcessGroup *pg, const Args *args)
 {
     if (!args->nccl_register || pg->backend != &backend_nccl) // shared GPUs communicate by tcp
         return;
@@ -139,7 +140,7 @@ static void formed(ProcessGroup *pg, const Args *args)
     process_group_observe(pg, &registered.observer);
 }
 
-static void leaving(ProcessGroup *pg)
+void register_leaving(ProcessGroup *pg)
 {
     if (registered.nccl == NULL || pg->state != registered.nccl)
         return;
@@ -149,5 +150,3 @@ static void leaving(ProcessGroup *pg)
         deregister(array);
     registered.nccl = NULL;
 }
-
-const GroupHooks register_hooks = { .check = check, .formed = formed, .leaving = leaving };

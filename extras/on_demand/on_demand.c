@@ -80,11 +80,6 @@ static void reserve_descriptors(const Mesh *mesh, int num_peers)
                             mesh->world_size);
 }
 
-static struct Pipe *pipe_to(const Mesh *mesh, int peer, int data, double deadline)
-{
-    return tcp_pipes.open == NULL ? NULL : tcp_pipes.open(mesh, peer, data, deadline);
-}
-
 /* ---- answering, in the thread ---- */
 
 static void forget(Contact *contact)
@@ -130,7 +125,7 @@ static void welcome(Mesh *mesh, int peer, const int fd[NUM_CHANNELS])
     // If the peer is gone now, the driver will find the connection closed.
     const double deadline = seconds_awake() + mesh->timeout;
     net_send(fd[0], "", 1, deadline);
-    contact->pipe = pipe_to(mesh, peer, fd[0], deadline);
+    contact->pipe = pipe_open(mesh, peer, fd[0], deadline);
     pthread_mutex_lock(&state->mutex);
     contact->state = ARRIVED;
     pthread_mutex_unlock(&state->mutex);
@@ -179,7 +174,7 @@ static void connected(Mesh *mesh, int peer, const int fd[NUM_CHANNELS], struct P
 }
 
 /* Takes the connections that other ranks have opened. */
-static void arrive(Mesh *mesh)
+void on_demand_arrive(Mesh *mesh)
 {
     struct OnDemand *state = mesh->on_demand;
     eventfd_t count;
@@ -246,7 +241,7 @@ static bool call(Mesh *mesh, int peer, double deadline)
         errno = EAGAIN;
         return false;
     }
-    connected(mesh, peer, fd, pipe_to(mesh, peer, fd[0], mesh->deadline));
+    connected(mesh, peer, fd, pipe_open(mesh, peer, fd[0], mesh->deadline));
     return true;
 }
 
@@ -261,7 +256,7 @@ static void end_call(struct OnDemand *state, int peer, bool done)
     pthread_mutex_unlock(&state->mutex);
 }
 
-static void connect_on_demand(Mesh *mesh, int peer)
+void on_demand_connect(Mesh *mesh, int peer)
 {
     struct OnDemand *state = mesh->on_demand;
     for (double patience = CALL_SECONDS; mesh->peer[peer].data < 0; patience *= 2) {
@@ -314,7 +309,7 @@ static noreturn void end_in_a_circle(Mesh *mesh, int waits_for)
 }
 
 /* Asks at this rank's timeout. Returns false if the peer itself is missing. */
-static bool ask_at_timeout(Mesh *mesh, int waits_for)
+bool on_demand_ask(Mesh *mesh, int waits_for)
 {
     struct OnDemand *state = mesh->on_demand;
     if (!waits_too(mesh, waits_for))
@@ -352,7 +347,7 @@ static void answer_question(Mesh *mesh, int asking)
 
 /* Passes on that a rank is alive, for ranks that are not connected to it, but only once in a while,
  * or the notice would circulate forever. */
-static void heard(Mesh *mesh, const Notice *notice)
+void on_demand_heard(Mesh *mesh, const Notice *notice)
 {
     struct OnDemand *state = mesh->on_demand;
     if (notice->kind == NOTICE_QUESTION)
@@ -377,7 +372,7 @@ static void call_neighbor(Mesh *mesh, Meeting *meeting, Store *store, int peer)
                     meeting_call(meeting, store, peer, i, mesh->deadline)) < 0) {
             if (seconds_awake() >= mesh->deadline)
                 mesh_abort(mesh, NOBODY, "cannot reach rank %d: %s%s", peer, net_reason(errno),
-                           interface_choice.advice);
+                           interface_advice());
             poll(NULL, 0, PAUSE_MS);
         }
 }
@@ -415,12 +410,13 @@ static void connect_neighbors(Mesh *mesh, Meeting *meeting, Store *store)
         if (left <= 0 || !meeting_answer(meeting, fmin(left, 1), let_neighbor_in))
             mesh_abort(mesh, NOBODY, "rank %d did not connect to %s within %g s: %s%s", absent,
                        meeting_address(meeting), mesh_patience(mesh->on_demand->pg),
-                       strerror(errno), interface_choice.advice);
+                       strerror(errno), interface_advice());
     }
     // All ranks visit their peers in the same order, so some pair can always proceed.
     for (int peer = 0; peer < mesh->world_size; peer++)
         if (peer != mesh->rank && on_demand_is_neighbor(mesh, peer))
-            mesh_connected(mesh, peer, pipe_to(mesh, peer, mesh->peer[peer].data, mesh->deadline));
+            mesh_connected(mesh, peer,
+                           pipe_open(mesh, peer, mesh->peer[peer].data, mesh->deadline));
 }
 
 static void answer_from_now_on(Mesh *mesh)
@@ -452,7 +448,7 @@ static void free_state(Mesh *mesh)
     mesh->on_demand = NULL;
 }
 
-static void form(Mesh *mesh, const ProcessGroup *pg)
+bool on_demand_form(Mesh *mesh, const ProcessGroup *pg)
 {
     const int n = mesh->world_size;
     int num_neighbors = 0;
@@ -467,9 +463,10 @@ static void form(Mesh *mesh, const ProcessGroup *pg)
         answer_from_now_on(mesh);
     else
         free_state(mesh); // not needed in a small group
+    return true;
 }
 
-static void close_door(Mesh *mesh)
+void on_demand_close(Mesh *mesh)
 {
     struct OnDemand *state = mesh->on_demand;
     if (!state->answers) { // the group was revoked while it was being formed
@@ -479,7 +476,7 @@ static void close_door(Mesh *mesh)
     atomic_store(&state->closing, true);
     meeting_interrupt(state->meeting);
     pthread_join(state->thread, NULL);
-    arrive(mesh);
+    on_demand_arrive(mesh);
     mesh->watched[mesh->rank].fd = -1;
     for (int peer = 0; peer < mesh->world_size; peer++)
         forget(&state->contact[peer]);
@@ -487,10 +484,3 @@ static void close_door(Mesh *mesh)
     pthread_mutex_destroy(&state->mutex);
     free_state(mesh);
 }
-
-const OnDemandOps on_demand = { .form = form,
-                                .close = close_door,
-                                .connect = connect_on_demand,
-                                .arrive = arrive,
-                                .heard = heard,
-                                .ask = ask_at_timeout };

@@ -74,7 +74,7 @@ static Outputs read_outputs(const Flags *flags)
     return outputs;
 }
 
-static void check(const Flags *flags)
+void rank_output_check(const Flags *flags)
 {
     read_outputs(flags);
     numa_plan(flags);
@@ -109,7 +109,7 @@ static int open_stream(Logs *logs, const Outputs *outputs, int rank, int local_r
     return tee_add(&logs->tee, &target, logs->flags, rank, local_rank);
 }
 
-static void open_outputs(Logs *logs, int first_rank)
+void rank_output_open(Logs *logs, int first_rank)
 {
     const Outputs outputs = read_outputs(logs->flags);
     const int num_workers = logs->flags->nproc_per_node;
@@ -121,7 +121,7 @@ static void open_outputs(Logs *logs, int first_rank)
     rank_messages_open(logs);
 }
 
-static void finish(Logs *logs)
+void rank_output_close(Logs *logs)
 {
     rank_messages_read(logs);
     tee_finish(logs->tee);
@@ -133,10 +133,3 @@ static void finish(Logs *logs)
     free(logs->output);
     logs->output = NULL;
 }
-
-const RankOutput rank_output = { .check = check,
-                                 .open = open_outputs,
-                                 .bind = numa_bind,
-                                 .close = finish,
-                                 .report = rank_report,
-                                 .restart = fault_block_print };

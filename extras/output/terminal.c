@@ -205,11 +205,11 @@ int write_text(int fd, const char *text, size_t length)
     char *dressed = terminal_is(fd) ? terminal_dress(text, length, terminal_columns(fd),
                                                      terminal_has_colours(fd), &bytes)
                                     : NULL;
-    progress_bar.erase();
+    progress_bar_erase();
     const bool written =
         write_all(fd, dressed != NULL ? dressed : text, dressed != NULL ? bytes : length);
     const int reason = written ? 0 : errno;
-    progress_bar.redraw();
+    progress_bar_redraw();
     free(dressed);
     return reason;
 }

@@ -2,8 +2,8 @@
  *
  * A rank has a hue, faults are red, resumption is green, and where a rank runs is dim. The hues are
  * those of the site (docs/colours.css): each is readable on black and on white. */
-#ifndef EXTRAS_WATCH_TERMINAL_H
-#define EXTRAS_WATCH_TERMINAL_H
+#ifndef EXTRAS_OUTPUT_TERMINAL_H
+#define EXTRAS_OUTPUT_TERMINAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +15,11 @@ int terminal_columns(int fd); // the present number, since users resize terminal
 /* Returns the lines of text as a terminal with that many columns shows them; free it with free(). A
  * line that is too long goes on below, indented. Sets *bytes. */
 char *terminal_dress(const char *text, size_t length, int columns, bool colours, size_t *bytes);
+
+/* Around a line: remove the progress bar, even one that another rank has drawn on the terminal, and
+ * draw our own below the line. Other threads' lines and bars wait in between (watch/progress.c). */
+void progress_bar_erase(void);
+void progress_bar_redraw(void);
 
 /* ---- a message that several ranks have is shown once ---- */
 

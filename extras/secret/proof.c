@@ -91,7 +91,7 @@ static bool is_sealed(const HandshakeHello *hello, const Key256 *key)
     return sodium_memcmp(hello->seal, expected, sizeof expected) == 0;
 }
 
-static int call(int fd, const Key256 *key, const HandshakePurpose *purpose, double deadline)
+int handshake_call(int fd, const Key256 *key, const HandshakePurpose *purpose, double deadline)
 {
     HandshakeHello own = hello_for(purpose);
     uint8_t theirs[2 * HANDSHAKE_BYTES], proof[HANDSHAKE_BYTES], welcome = 0;
@@ -158,8 +158,8 @@ static HandshakeState read_message(int fd, HandshakeAnswer *answer, const Key256
                : HANDSHAKE_REFUSED;
 }
 
-static HandshakeState read_call(int fd, HandshakeAnswer **answer, const Key256 *key,
-                                HandshakePurpose *purpose)
+HandshakeState handshake_read(int fd, HandshakeAnswer **answer, const Key256 *key,
+                              HandshakePurpose *purpose)
 {
     if (*answer == NULL)
         *answer = mem_calloc(1, sizeof **answer);
@@ -170,7 +170,7 @@ static HandshakeState read_call(int fd, HandshakeAnswer **answer, const Key256 *
 }
 
 /* Proves knowledge of the key. A wrong proof is final; a crowded store may hang up, at first. */
-static bool prove_to_store(const Store *store, const Key256 *key, double since, double deadline)
+bool store_prove(const Store *store, const Key256 *key, double since, double deadline)
 {
     const double silent_until = seconds_awake() + SILENT_SECONDS;
     const HandshakePurpose own = { .service = HANDSHAKE_STORE };
@@ -205,8 +205,3 @@ void store_check_secret(Store *store)
           "or " SECRET_VARIABLE,
           store->host, store->port);
 }
-
-int (*const handshake_call)(int, const Key256 *, const HandshakePurpose *, double) = call;
-HandshakeState (*const handshake_read)(int, HandshakeAnswer **, const Key256 *,
-                                       HandshakePurpose *) = read_call;
-bool (*const store_prove)(const Store *, const Key256 *, double, double) = prove_to_store;

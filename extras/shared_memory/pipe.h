@@ -32,15 +32,6 @@ typedef struct Pipe {
     uint64_t seen_written, seen_read; // the other side's indices, as last seen
 } Pipe;
 
-/* Entries of PipeOps. Like sendmsg and recvmsg with MSG_DONTWAIT, they move a header (all of it or
- * nothing) and a part of the payload. They return how many bytes were moved, or -1 and EAGAIN
- * (EPROTO if the memory is damaged). Both sides use the same parts, and elements are never split.
- * pipe_receive does not copy the payload, but points part[1].iov_base to it; it is valid until
- * pipe_release. */
-ssize_t pipe_send(Pipe *pipe, const struct iovec part[2]);
-ssize_t pipe_receive(Pipe *pipe, struct iovec part[2]);
-void pipe_release(Pipe *pipe);
-
 /* Call pipe_sleep before waiting on the bell until the other side has written (POLLIN) or read
  * (POLLOUT) something, upon which it sends a byte; false if it has done so already: do not wait.
  * Call pipe_wake afterwards: it takes the byte; false if the bell is closed, and nothing came. */

@@ -128,19 +128,19 @@ static Pipe *answer_offer(const Mesh *mesh, int peer, int data, double deadline)
     return yes ? make_pipe(mesh, peer, data, memory) : NULL;
 }
 
-static Pipe *shared_memory_open(const Mesh *mesh, int peer, int data, double deadline)
+Pipe *pipe_open(const Mesh *mesh, int peer, int data, double deadline)
 {
     return (mesh->rank < peer ? offer_memory : answer_offer)(mesh, peer, data, deadline);
 }
 
-static void shared_memory_close(Pipe *pipe)
+void pipe_close(Pipe *pipe)
 {
     munmap(pipe->memory, sizeof *pipe->memory);
     free(pipe);
 }
 
 /* The connection of a pipe is silent unless its other side is asked to write a byte there. */
-static bool shared_memory_sleep(Mesh *mesh, const int peer[2], struct pollfd data[2])
+bool pipes_sleep(Mesh *mesh, const int peer[2], struct pollfd data[2])
 {
     bool may_sleep = true;
     for (int i = 0; i < 2; i++) {
@@ -153,7 +153,7 @@ static bool shared_memory_sleep(Mesh *mesh, const int peer[2], struct pollfd dat
     return may_sleep;
 }
 
-static int shared_memory_wake(Mesh *mesh, const int peer[2])
+int pipes_wake(Mesh *mesh, const int peer[2])
 {
     int lost = NOBODY;
     for (int i = 0; i < 2; i++) {
@@ -170,7 +170,7 @@ static int shared_memory_wake(Mesh *mesh, const int peer[2])
  * the usual slice: two ranks that run for long at the same time pass many short messages. Messages
  * through shared memory keep a core busy all the time, so the progress thread then leaves it to
  * those that compute: with SCHED_BATCH it does not preempt them. */
-static void schedule(const Mesh *mesh, bool computes)
+void pipes_schedule(const Mesh *mesh, bool computes)
 {
     const int next = (mesh->rank + 1) % mesh->world_size;
     struct {
@@ -190,12 +190,3 @@ static void schedule(const Mesh *mesh, bool computes)
         syscall(SYS_sched_setattr, 0, &own, 0);
     }
 }
-
-const PipeOps tcp_pipes = { .open = shared_memory_open,
-                            .close = shared_memory_close,
-                            .send = pipe_send,
-                            .receive = pipe_receive,
-                            .release = pipe_release,
-                            .sleep = shared_memory_sleep,
-                            .wake = shared_memory_wake,
-                            .schedule = schedule };

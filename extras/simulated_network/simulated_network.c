@@ -22,6 +22,7 @@
 
 #include "common/base/log.h"
 #include "common/comm/tcp/tcp_mesh.h"
+#include "extras/group/group_extras.h"
 
 #define KEY "simulated network"
 #define TEXT_BYTES 96
@@ -73,7 +74,7 @@ static int find_memory(const ProcessGroup *pg, const char *key)
     return own >= 0 && lseek(own, 0, SEEK_END) == (off_t)lines_bytes ? own : -1;
 }
 
-static void formed(ProcessGroup *pg, const Args *args)
+void network_formed(ProcessGroup *pg, const Args *args)
 {
     if (lines != NULL)
         munmap(lines, lines_bytes); // left by an earlier group
@@ -98,8 +99,6 @@ static void formed(ProcessGroup *pg, const Args *args)
         close(fd);
 }
 
-const GroupHooks network_hooks = { .formed = formed };
-
 /* ---- the lines ---- */
 
 /* Returns the node set by process_group_set_nodes; if none, or only one, is set, each rank stands
@@ -120,7 +119,7 @@ static double occupy(_Atomic int64_t *free_at, double seconds)
     return 1e-9 * (double)after;
 }
 
-static double arrival(Mesh *mesh, int from, size_t bytes)
+double network_arrival(Mesh *mesh, int from, size_t bytes)
 {
     if (lines == NULL)
         return 0;
@@ -139,5 +138,3 @@ static double arrival(Mesh *mesh, int from, size_t bytes)
                    rate, 1e-6 * (double)bytes, from, arrives - seconds_awake(), mesh->timeout);
     return arrives;
 }
-
-double (*const network_arrival)(Mesh *mesh, int from, size_t bytes) = arrival;

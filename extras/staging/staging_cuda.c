@@ -22,6 +22,8 @@
 #define NUM_SLOTS 32 // the buckets of a step, and spare ones
 #define ALIGNMENT 64
 
+const bool has_staging = true;
+
 /* A pending call. */
 typedef struct {
     const ProcessGroup *pg;
@@ -110,7 +112,7 @@ static Collective move_to_host(Staging *staging, Slot *slot, const Collective *c
     return host;
 }
 
-static long staging_start(Staging *staging, const Collective *collective)
+long staging_start(Staging *staging, const Collective *collective)
 {
     const ProcessGroup *pg = collective->pg;
     if (cuda_is_captured(staging->compute))
@@ -126,12 +128,12 @@ static long staging_start(Staging *staging, const Collective *collective)
     return staging->started++;
 }
 
-static void staging_wait(Staging *staging, long ticket)
+void staging_wait(Staging *staging, long ticket)
 {
     finish(staging, ticket + 1);
 }
 
-static Staging *staging_init(const ProcessGroup *pg)
+Staging *staging_init(const ProcessGroup *pg)
 {
     Staging *staging = mem_calloc(1, sizeof *staging);
     staging->compute = pg->place.stream;
@@ -141,14 +143,10 @@ static Staging *staging_init(const ProcessGroup *pg)
     return staging;
 }
 
-static void staging_free(Staging *staging)
+void staging_free(Staging *staging)
 {
     for (int i = 0; i < NUM_SLOTS; i++)
         CUDA_CHECK(cudaFreeHost(staging->slot[i].pinned));
     CUDA_CHECK(cudaEventDestroy(staging->copied));
     free(staging);
 }
-
-const StagingOps staging_ops = {
-    .init = staging_init, .start = staging_start, .wait = staging_wait, .free = staging_free
-};

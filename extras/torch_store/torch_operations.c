@@ -128,7 +128,7 @@ static bool barrier(Client *client, Cursor at)
     return service_wait_begin(client, entry);
 }
 
-static bool execute(Client *client, StoreOperation operation, Cursor *at)
+bool torch_operation(Client *client, StoreOperation operation, Cursor *at)
 {
     const Entry *entry;
     switch (operation) {
@@ -151,5 +151,3 @@ static bool execute(Client *client, StoreOperation operation, Cursor *at)
         return false;
     }
 }
-
-bool (*const torch_operation)(Client *client, StoreOperation operation, Cursor *at) = execute;

@@ -130,7 +130,7 @@ void progress_update(const char *text, size_t done, size_t total)
     pthread_mutex_unlock(&terminal);
 }
 
-static void finish(void)
+void progress_bar_finish(void)
 {
     pthread_mutex_lock(&terminal);
     if (bar[0] != '\0')
@@ -139,18 +139,16 @@ static void finish(void)
     pthread_mutex_unlock(&terminal);
 }
 
-static void erase(void)
+void progress_bar_erase(void)
 {
     pthread_mutex_lock(&terminal);
     if (on_terminal()) // the bar drawn there may be another rank's
         draw("\r\033[K");
 }
 
-static void redraw(void)
+void progress_bar_redraw(void)
 {
     if (bar[0] != '\0')
         draw(bar);
     pthread_mutex_unlock(&terminal);
 }
-
-const ProgressBar progress_bar = { .erase = erase, .redraw = redraw, .finish = finish };

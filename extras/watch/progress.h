@@ -7,7 +7,7 @@
 
 /* Draws "text [=====>....] done/total", at most ten times a second; does nothing unless standard
  * error is a terminal (and TERM not dumb), so logs stay clean. Call it from one thread. Lines of
- * log.h and progress_bar.finish() remove it. */
+ * log.h and progress_bar_finish() remove it. */
 void progress_update(const char *text, size_t done, size_t total);
 
 /* Returns true if it would draw now, for callers whose text is expensive to make. */

@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 #include "common/comm/tcp/tcp_mesh.h"
+#include "extras/group/group_extras.h"
 #include "extras/watch/explain.h"
 #include "extras/watch/journal_group.h"
 #include "extras/watch/peers.h"
@@ -107,7 +108,7 @@ static void see(void *context, const Collective *collective, CollectiveState sta
 
 /* ---- the hooks ---- */
 
-static void formed(ProcessGroup *pg, const Args *args)
+void watch_group_formed(ProcessGroup *pg, const Args *args)
 {
     static Observer observer = { .see = see };
     if (group != NULL)
@@ -127,14 +128,14 @@ static void formed(ProcessGroup *pg, const Args *args)
     process_group_observe(pg, &observer);
     if (args->show_topology)
         topology_print(pg);
-    if (pg->rank == 0 && comfort.is_read()) // extras/comfort/startup.c prints the rest
+    if (pg->rank == 0 && comfort_is_read()) // extras/comfort/startup.c prints the rest
         log_info("%d rank%s, connected by %s", pg->world_size, pg->world_size == 1 ? "" : "s",
                  pg->backend->name);
     if (recording_wanted(args))
         timeline_compare_clocks(0);
 }
 
-static void leaving(ProcessGroup *pg)
+void watch_group_leaving(ProcessGroup *pg)
 {
     if (pg != group)
         return;
@@ -146,7 +147,7 @@ static void leaving(ProcessGroup *pg)
 
 /* Shows in the bar the last of a chain of waiting ranks, as far as they have reported in this call
  * which rank they wait for. */
-static void waits_for(const Mesh *mesh, int rank)
+void watch_group_waits_for(const Mesh *mesh, int rank)
 {
     for (int i = 0; i < mesh->world_size; i++) {
         const Notice *last = &mesh->peer[rank].last;
@@ -156,5 +157,3 @@ static void waits_for(const Mesh *mesh, int rank)
     }
     progress_waits_for(rank);
 }
-
-const GroupHooks watch_hooks = { .formed = formed, .leaving = leaving, .waits_for = waits_for };

@@ -37,10 +37,9 @@ static void write_run(const Args *args)
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     char seed[24]; // text, because many JSON readers are exact only up to 2^53
     snprintf(seed, sizeof seed, "%" PRIu64, args->seed);
-    json_t *described =
-        json_pack("{ss ss si si ss so*}", "model", args->model, "dataset", args->dataset,
-                  "dataset_size", args->dataset_size, "num_samples", args->num_samples, "seed",
-                  seed, "settings", comfort.options != NULL ? comfort.options() : NULL);
+    json_t *described = json_pack("{ss ss si si ss so*}", "model", args->model, "dataset",
+                                  args->dataset, "dataset_size", args->dataset_size, "num_samples",
+                                  args->num_samples, "seed", seed, "settings", comfort_options());
     CHECK(fd >= 0 && described != NULL && json_dumpfd(described, fd, JSON_COMPACT) == 0,
           "cannot write %s: name another folder with --metrics-dir", path);
     close(fd);
@@ -61,7 +60,7 @@ static void cut_other_ranks(const Args *args, uint64_t step)
     }
 }
 
-static void init(const Args *args, const Model *model, int rank, size_t steps_per_epoch)
+void watch_init(const Args *args, const Model *model, int rank, size_t steps_per_epoch)
 {
     run.args = args;
     run.rank = rank;
@@ -102,7 +101,7 @@ static void draw_bar(const Model *model, int epoch, size_t done)
     progress_update(text, done, run.steps_per_epoch);
 }
 
-static void step(const Model *model, int epoch)
+void watch_step(const Model *model, int epoch)
 {
     journal_step(model, epoch);
     if (run.args->metrics_dir != NULL)
@@ -114,7 +113,7 @@ static void step(const Model *model, int epoch)
         draw_bar(model, epoch, done);
 }
 
-static void test(uint64_t step, double loss, double accuracy)
+void watch_test(uint64_t step, double loss, double accuracy)
 {
     journal_note("test step=%llu loss=%.9g accuracy=%.9g", (unsigned long long)step, loss,
                  accuracy);
@@ -123,22 +122,18 @@ static void test(uint64_t step, double loss, double accuracy)
 }
 
 /* Called when the whole state has been copied, to be written to path. */
-static void save(uint64_t step, const char *path)
+void watch_save(uint64_t step, const char *path)
 {
     const char *name = strrchr(path, '/');
     journal_note("save step=%llu %s", (unsigned long long)step, name != NULL ? name + 1 : path);
 }
 
-static void end(void)
+void watch_end(void)
 {
     journal_note("end");
-    progress_bar.finish();
+    progress_bar_finish();
     unwatch_device();
     recording_stop();
     if (run.args->metrics_dir != NULL)
         curves_free(&run.curves);
 }
-
-const MetricsHooks metrics_hooks = {
-    .init = init, .step = step, .test = test, .save = save, .free = end
-};

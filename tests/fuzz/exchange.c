@@ -1,8 +1,9 @@
 /*
  * Collectives of a rank of three, with peers that send anything: notices and data of one, then of
- * the other; or, in place of the data, memory that they share and write anything to. Short and long
- * messages take different ways, hence the two counts.
+ * the other; or, in place of the data, memory that they share and write anything to. There are two
+ * counts, because short and long messages take different paths.
  */
+#include "common/base/comfort.h"
 #include "common/comm/tcp/tcp_mesh.h"
 
 #include <stdlib.h>
@@ -23,8 +24,8 @@ static const CollectiveKind kinds[] = {
     BROADCAST,  REDUCE,         GATHER,     SCATTER,
 };
 
-/* A peer has moved its indices to the first two numbers, sleeps or not, and the rest is in its
- * ring; the connection is the bell. */
+/* Sets up shared memory: the first two numbers are the peer's indices, then whether it sleeps, and
+ * the rest is in its ring; the connection carries the wake-ups. */
 static void share_memory(Peer *peer, Pipe *pipe, PipeMemory *memory, Input said)
 {
     uint64_t number[3] = { 0 };
@@ -32,7 +33,7 @@ static void share_memory(Peer *peer, Pipe *pipe, PipeMemory *memory, Input said)
     PipeEnd *own = &memory->end[0], *theirs = &memory->end[1];
     memcpy(number, said.data, known);
     memset(own, 0, offsetof(PipeEnd, ring));
-    memset(theirs->ring, 0, UINT16_MAX); // more than any input has left there
+    memset(theirs->ring, 0, UINT16_MAX); // more than any input has written there
     memcpy(theirs->ring, said.data + known, said.size - known);
     theirs->written = number[0];
     theirs->read = number[1];
@@ -41,7 +42,7 @@ static void share_memory(Peer *peer, Pipe *pipe, PipeMemory *memory, Input said)
     peer->pipe = pipe;
 }
 
-/* All but connecting: mesh.c of this folder does that. */
+/* Makes a mesh without connecting, which mesh.c in this folder tests. */
 static Mesh *make_mesh(const ProcessGroup *pg, bool shares, Input *input)
 {
     static PipeMemory memory[NUM_RANKS];
@@ -58,7 +59,7 @@ static Mesh *make_mesh(const ProcessGroup *pg, bool shares, Input *input)
         if (i != rank) {
             mesh->peer[i].notices = world_connect(input_part(input));
             mesh->peer[i].data = world_connect(input_part(input));
-            if (shares && tcp_pipes.open != NULL)
+            if (shares && has_extras)
                 share_memory(&mesh->peer[i], &pipe[i], &memory[i], input_part(input));
         }
         mesh->watched[i] =
@@ -90,7 +91,7 @@ void fuzz_exchange(Input input)
     mesh_begin(mesh, &collective);
     algorithms[which](mesh, &collective);
     for (int i = 0; i < NUM_RANKS; i++)
-        mesh->peer[i].pipe = NULL; // it is not the mesh's to free
+        mesh->peer[i].pipe = NULL; // because the mesh does not own it
     mesh_free(mesh);
     free(mesh);
 }

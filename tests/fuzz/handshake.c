@@ -1,18 +1,19 @@
 /*
  * The handshake: an answerer that gets any bytes in any parts, and a caller that gets any answer.
- * Only who computes the MAC is let in: the input can, since random numbers are known in this world.
+ * Only a peer with the right MAC is accepted; an input can have it, since random numbers are fixed.
  */
 #include "extras/secret/hello.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 #include "tests/fuzz/targets.h"
 
 void fuzz_handshake(Input input)
 {
-    if (handshake_call == NULL)
+    if (!has_extras)
         return; // a build without extras/secret
     const Key256 key = { { 0 } };
     const HandshakePurpose own = { .service = HANDSHAKE_BACKEND };
@@ -25,7 +26,7 @@ void fuzz_handshake(Input input)
     HandshakeAnswer *answer = NULL;
     HandshakeState state = HANDSHAKE_MORE;
     while (state != HANDSHAKE_DONE && state != HANDSHAKE_REFUSED && input.size > 0) {
-        const int fd = world_connect(input_part(&input)); // of which it may take a part only
+        const int fd = world_connect(input_part(&input)); // may be read only in part
         HandshakePurpose purpose = own;
         state = handshake_read(fd, &answer, &key, &purpose);
         EXPECT(answer->bytes <= sizeof answer->hello + sizeof answer->proof);

@@ -1,7 +1,7 @@
 /*
- * What reaches a launcher from outside: another node's report of its failure, the store in which it
- * meets the other nodes, the list of GPUs, the error file that a worker leaves; and where nodes
- * come and go, what one brings, and the assignment it is given.
+ * A launcher's external input: another node's failure report, the store where it meets the other
+ * nodes, the list of GPUs, a worker's error file; and for elastic groups, a node's entry and the
+ * assignment it is given.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "launcher/node_assignment.h"
 #include "tests/fuzz/targets.h"
 
-/* What was understood can be told on and shown, and is understood again. */
+/* Checks that a parsed report can be forwarded and printed, and is parsed again. */
 static void read_report(Input input)
 {
     Failure failure, again;
@@ -57,7 +57,7 @@ static void count_gpus(Input input)
     static char text[1024];
     if (input_line(&input, text, sizeof text) != NULL)
         world_set_env(text);
-    EXPECT(comfort.gpus_listed == NULL || comfort.gpus_listed() >= 0);
+    EXPECT(!has_extras || comfort_gpus_listed() >= 0);
 }
 
 static void read_error_file(Input input)

@@ -23,7 +23,7 @@
 #include "launcher/launch.h"
 #include "tests/fuzz/memory.h"
 
-/* The functions that are stood in for at the end of this file, wherever they are called. */
+/* The functions that the end of this file replaces, wherever they are called. */
 noreturn void __real_exit(int status);
 noreturn void __real__exit(int status);
 int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time,
@@ -70,8 +70,8 @@ void world_fault(const char *what)
 static void prepare(void)
 {
     static char buffer[BUFSIZ];
-    setvbuf(stdout, buffer, _IOFBF, sizeof buffer); // not from the memory of the first run
-    tzset(); // nor this
+    setvbuf(stdout, buffer, _IOFBF, sizeof buffer); // otherwise the first run would allocate it
+    tzset(); // allocates too
     int fd;
     while ((fd = open("/dev/null", O_RDWR | O_CLOEXEC)) < RUN_FD)
         if (fd < 0)
@@ -79,7 +79,7 @@ static void prepare(void)
     close(fd);
 }
 
-/* Out of the way of the run's own descriptors, which are counted. */
+/* Moves a descriptor out of the range of the run's own ones, which are counted. */
 static int to_world(int fd)
 {
     const int moved = fcntl(fd, F_DUPFD_CLOEXEC, WORLD_FD);
@@ -93,7 +93,7 @@ static void note_descriptors(void)
         is_foreign[fd] = fcntl(fd, F_GETFD) >= 0;
 }
 
-/* Closes what the run has left open; false: nothing. */
+/* Closes the descriptors that the run has left open. Returns false if there were none. */
 static bool close_descriptors(void)
 {
     bool left = false;
@@ -180,7 +180,7 @@ int world_accept_next(void)
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) < 0)
         abort();
-    accepted = to_world(fds[0]); // not the run's before it has accepted it
+    accepted = to_world(fds[0]); // not a run's descriptor until accepted
     return to_world(fds[1]);
 }
 
@@ -207,7 +207,7 @@ void __wrap__exit(int status)
     running ? leave(status) : __real__exit(status);
 }
 
-/* Nothing comes but what is there already: whoever waits, waits until his time is over. */
+/* Nothing arrives but what is there already, so every wait lasts until its timeout. */
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time,
                  const sigset_t *signals)
 {
@@ -227,7 +227,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
     return __wrap_ppoll(fds, count, timeout < 0 ? NULL : &time, NULL);
 }
 
-/* The same where _FORTIFY_SOURCE is on, as with Ubuntu's gcc. */
+/* The same as __wrap_ppoll for _FORTIFY_SOURCE, as with Ubuntu's gcc. */
 int __wrap___ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *time,
                        const sigset_t *signals, size_t fds_bytes)
 {
@@ -241,7 +241,7 @@ int __wrap___poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t fds_
     return __wrap_poll(fds, count, timeout);
 }
 
-/* Looking at the clock takes time as well: nobody can do only that for ever. */
+/* Reading the clock takes time as well, so that no loop can do only that forever. */
 int __wrap_clock_gettime(clockid_t id, struct timespec *now)
 {
     if (!running || id != CLOCK_MONOTONIC)
@@ -251,8 +251,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *now)
     return 0;
 }
 
-/* A run is never stopped, so the clock of deadlines is the same; and none hears of the run before.
- */
+/* A run is never stopped, so the deadlines' clock is the same, without state of the run before. */
 double __wrap_seconds_awake(void)
 {
     return running ? seconds_now() : __real_seconds_awake();
@@ -310,7 +309,7 @@ int __wrap_net_listen(const char *host, int *port)
         return __real_net_listen(host, port);
     *port = 1;
     return eventfd(peers.size > 0,
-                   EFD_CLOEXEC | EFD_NONBLOCK); // readable as long as somebody calls
+                   EFD_CLOEXEC | EFD_NONBLOCK); // readable as long as a peer connects
 }
 
 int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
@@ -340,7 +339,7 @@ int __wrap_net_connect(const char *host, int port, double deadline)
     return -1;
 }
 
-/* No name is known: the C library keeps memory for looking one up. */
+/* Resolves no names, because the C library keeps memory for a lookup. */
 int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
                        struct addrinfo **found)
 {
@@ -349,13 +348,13 @@ int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo
     return __real_getaddrinfo(host, port, &numeric, found);
 }
 
-/* Threads do not start: a run is one thread, and the same each time. */
+/* Starts no thread, so that a run is a single thread and deterministic. */
 int __wrap_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
     return running ? 0 : __real_thread_start(thread, run, argument);
 }
 
-/* Nor are there others to keep out: a run that ends inside would leave it locked for the next. */
+/* Does not lock, because a run that exits inside would leave it locked for the next. */
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     return running ? 0 : __real_pthread_mutex_lock(mutex);
@@ -366,7 +365,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
     return running ? 0 : __real_pthread_mutex_unlock(mutex);
 }
 
-/* What nobody outside can guess, the input may know all the same. */
+/* Returns known bytes, so that the input can contain secrets. */
 ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags)
 {
     if (!running)
@@ -380,7 +379,7 @@ pid_t __wrap_getpid(void)
     return running ? 0x70696421 : __real_getpid();
 }
 
-/* A machine with three GPUs. */
+/* Simulates a machine with three GPUs. */
 int __wrap_glob(const char *pattern, int flags, int (*error)(const char *, int), glob_t *found)
 {
     if (!running)
@@ -389,10 +388,10 @@ int __wrap_glob(const char *pattern, int flags, int (*error)(const char *, int),
     return 0;
 }
 
-/* A build with CUDA would ask that in a child, whose end is ours here. */
+/* Avoids the child in which a build with CUDA counts GPUs, whose exit would end the run here. */
 int __wrap_gpus_count(void)
 {
-    return comfort.gpus_listed != NULL ? comfort.gpus_listed() : 0;
+    return has_extras ? comfort_gpus_listed() : 0;
 }
 
 uint32_t __wrap_safetensors_checksum(const Safetensors *file)

@@ -23,7 +23,7 @@ typedef struct {
 bool image_read(Image *image, const uint8_t *bytes, size_t size, char *error, size_t error_bytes);
 void image_free(Image *image);
 
-/* image_read for PNG: in image_png.c, or in image_png_absent.c in builds without libpng. */
+/* image_read for PNG: in image_png.c, or in model_no_png.c in builds without libpng. */
 bool image_read_png(Image *image, const uint8_t *bytes, size_t size, char *error,
                     size_t error_bytes);
 

@@ -300,7 +300,7 @@ static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
     free(gpus);
     if (reason[0] == '\0')
         return &backend_nccl;
-    if (strcmp(args->backend, "auto") == 0 && staging_ops.init != NULL) {
+    if (strcmp(args->backend, "auto") == 0 && has_staging) {
         if (pg->rank == 0)
             log_info("%s, which nccl does not allow: --backend tcp takes their data through the "
                      "host",
@@ -310,8 +310,7 @@ static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
     process_group_farewell(pg, pg->store, pg->world_size);
     usage_error("--backend nccl wants a GPU for each rank, but %s: start fewer ranks on this "
                 "node, or use %s",
-                reason,
-                staging_ops.init != NULL ? "--backend tcp, which may share one" : "--device cpu");
+                reason, has_staging ? "--backend tcp, which may share one" : "--device cpu");
 }
 
 static void *nccl_init(ProcessGroup *pg)

@@ -13,7 +13,7 @@
  * - A caller uses handshake_call as soon as it is connected, before anything else.
  * - An answerer calls handshake_read when bytes have arrived. It disconnects on HANDSHAKE_REFUSED.
  *   What follows is not encrypted (docs/security.md).
- * - Builds without extras/secret have no secrets, and NULL for both functions (secret_absent.c).
+ * - Builds without extras/secret have no secrets, and nothing calls these (store_no_extras.c).
  */
 #ifndef COMMON_COMM_STORE_HANDSHAKE_H
 #define COMMON_COMM_STORE_HANDSHAKE_H
@@ -47,8 +47,7 @@ typedef struct {
 
 /* Makes the caller's side of it. Returns -1 and sets errno if it fails: EACCES if the answerer does
  * not know the key, EPROTO if it does not answer with a handshake, else as net_recv. */
-extern int (*const handshake_call)(int fd, const Key256 *key, const HandshakePurpose *own,
-                                   double deadline);
+int handshake_call(int fd, const Key256 *key, const HandshakePurpose *own, double deadline);
 
 typedef struct HandshakeAnswer HandshakeAnswer; // the answerer's side of one connection
 typedef enum { HANDSHAKE_MORE, HANDSHAKE_SEALED, HANDSHAKE_DONE, HANDSHAKE_REFUSED } HandshakeState;
@@ -58,8 +57,8 @@ typedef enum { HANDSHAKE_MORE, HANDSHAKE_SEALED, HANDSHAKE_DONE, HANDSHAKE_REFUS
  * caller must mean, except that the channel may be lower, and the caller must be a rank below
  * purpose->caller other than purpose->answerer, or 0 if that is 0. It becomes the caller's own
  * purpose, which is not to be trusted before HANDSHAKE_DONE. */
-extern HandshakeState (*const handshake_read)(int fd, HandshakeAnswer **answer, const Key256 *key,
-                                              HandshakePurpose *purpose);
+HandshakeState handshake_read(int fd, HandshakeAnswer **answer, const Key256 *key,
+                              HandshakePurpose *purpose);
 
 /* Returns the key of a service, in memory that no core dump has: do not copy it. It is derived from
  * TORCHELASTIC_RUN_ID and the secret, the first 32 bytes of the SHA-512 of the file that

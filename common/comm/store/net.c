@@ -282,8 +282,8 @@ const char *net_reason(int error)
 const char *net_listen_reason(int error, int port, char text[NET_REASON_BYTES])
 {
     char owner[NET_REASON_BYTES / 2] = "";
-    if (error == EADDRINUSE && comfort.port_owner != NULL)
-        comfort.port_owner(port, owner, sizeof owner);
+    if (error == EADDRINUSE)
+        comfort_port_owner(port, owner, sizeof owner);
     snprintf(text, NET_REASON_BYTES, "%s%s", net_reason(error), owner);
     return text;
 }

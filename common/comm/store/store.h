@@ -53,8 +53,7 @@ bool store_connect(Store *store, const char *host, int port, double timeout);
 const char *store_connect_reason(int error);
 
 /* Makes the client's handshake (extras/secret). Dies if disconnected for too long `since`. */
-extern bool (*const store_prove)(const Store *store, const Key256 *key, double since,
-                                 double deadline);
+bool store_prove(const Store *store, const Key256 *key, double since, double deadline);
 
 /* Dies if the store's job has a secret and this process does not; call it after waiting for a
  * while. Such a process sees only the table that is open to all, and would wait until its timeout.

@@ -376,7 +376,7 @@ bool service_execute(Client *client, StoreOperation operation, Cursor *at)
     case STORE_QUEUE_POP:
         return queue_pop(client, find(service, take_blob(at)));
     default:
-        return torch_operation != NULL && torch_operation(client, operation, at);
+        return torch_operation(client, operation, at);
     }
 }
 

@@ -103,8 +103,9 @@ void service_free(Service *service);
 
 /* ---- for extras/torch_store, which has the operations that only PyTorch's clients send ---- */
 
-/* NULL without it. This and the functions below return false if the client must be disconnected. */
-extern bool (*const torch_operation)(Client *client, StoreOperation operation, Cursor *at);
+/* Executes one of them. This and the functions below return false if the client must be
+ * disconnected; without extras it always does. */
+bool torch_operation(Client *client, StoreOperation operation, Cursor *at);
 bool service_execute(Client *client, StoreOperation operation, Cursor *at); // executes one
 bool service_has_room(Client *client, size_t growth); // for more bytes (0: whether it may go on)
 Entry *service_enter(Client *client, Blob key); // finds or makes it; NULL if there is no room

@@ -86,8 +86,7 @@ static void run_next(Tcp *tcp)
 static void *progress_loop(void *argument)
 {
     Tcp *tcp = argument;
-    if (tcp_pipes.schedule != NULL)
-        tcp_pipes.schedule(&tcp->mesh, false);
+    pipes_schedule(&tcp->mesh, false);
     pthread_mutex_lock(&tcp->mutex);
     while (!tcp->closing)
         if (tcp->finished == tcp->queued || tcp->mesh.wait.num_threads > 0)
@@ -120,8 +119,7 @@ static void *tcp_init(ProcessGroup *pg)
     tcp->queued = tcp->finished = (long)pg->calls.count; // a ticket is the call's op_id
     if (setjmp(tcp->mesh.unwind) == 0)
         mesh_init(&tcp->mesh, pg);
-    if (tcp_pipes.schedule != NULL)
-        tcp_pipes.schedule(&tcp->mesh, true);
+    pipes_schedule(&tcp->mesh, true);
     pthread_mutex_init(&tcp->mutex, NULL);
     pthread_cond_init(&tcp->work, NULL);
     pthread_cond_init(&tcp->done, NULL);

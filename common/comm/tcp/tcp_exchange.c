@@ -81,7 +81,7 @@ static bool send_part(Mesh *mesh, Message *message)
     const Peer *peer = &mesh->peer[message->peer];
     return made_progress(mesh, message,
                          peer->pipe != NULL
-                             ? tcp_pipes.send(peer->pipe, part)
+                             ? pipe_send(peer->pipe, part)
                              : sendmsg(peer->data, &next, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
@@ -131,21 +131,19 @@ static bool receive_part(Mesh *mesh, Message *message, const char *addend)
     const size_t header_bytes = sizeof message->header, before = message->done;
     const Peer *peer = &mesh->peer[message->peer];
     if (!made_progress(mesh, message,
-                       peer->pipe != NULL ? tcp_pipes.receive(peer->pipe, part)
+                       peer->pipe != NULL ? pipe_receive(peer->pipe, part)
                                           : recvmsg(peer->data, &next, MSG_DONTWAIT)))
         return false;
     if (message->done < header_bytes)
         return true;
     if (before < header_bytes) {
         header_check(mesh, message);
-        if (network_arrival != NULL)
-            message->arrives_at =
-                network_arrival(mesh, message->peer, header_bytes + message->bytes);
+        message->arrives_at = network_arrival(mesh, message->peer, header_bytes + message->bytes);
     }
     store_payload(mesh, message, part[1].iov_base,
                   before < header_bytes ? 0 : before - header_bytes, addend);
     if (peer->pipe != NULL)
-        tcp_pipes.release(peer->pipe);
+        pipe_release(peer->pipe);
     return true;
 }
 
@@ -154,7 +152,7 @@ static int peer_of(Mesh *mesh, int rank)
     const int peer =
         rank == NOBODY ? NOBODY : process_group_global_rank(mesh->collective->pg, rank);
     if (peer != NOBODY && mesh->peer[peer].data < 0)
-        on_demand.connect(mesh, peer);
+        on_demand_connect(mesh, peer);
     return peer;
 }
 

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
@@ -52,7 +53,7 @@ Key256 mesh_agree_on_key(Mesh *mesh, const ProcessGroup *pg)
     const size_t bytes = pg->store->has_secret ? sizeof own.version : sizeof own;
     char name[STORE_KEY_BYTES];
     process_group_key(pg, "tcp version", 0, name);
-    memcpy(own.version, on_demand.form != NULL ? "ddp.tcp8" : "ddp.tcp9", sizeof own.version);
+    memcpy(own.version, has_extras ? "ddp.tcp8" : "ddp.tcp9", sizeof own.version);
     if (pg->rank == 0) {
         SYS_CHECK(getrandom(&own.key, sizeof own.key, 0));
         store_set(pg->store, name, &own, bytes);
@@ -89,7 +90,7 @@ int mesh_listen(const ProcessGroup *pg, char address[MESH_ADDRESS_BYTES])
 {
     char host[HOST_BYTES], key[STORE_KEY_BYTES];
     int port = 0;
-    if (interface_choice.address == NULL || !interface_choice.address(host, sizeof host)) {
+    if (!interface_choose(host, sizeof host)) {
         SYS_CHECK(mesh_local_address(pg->store->fd, host, sizeof host));
         // A machine's own name may resolve to loopback here, but correctly elsewhere.
         if (net_is_loopback(host) && !net_is_loopback(pg->store->host))
@@ -132,7 +133,7 @@ static void connect_to(Mesh *mesh, const ProcessGroup *pg, Opening opening)
     if (fd < 0 || net_send(fd, &opening, sizeof opening, mesh->deadline) < 0 ||
         net_recv(fd, &welcome, 1, mesh->deadline) < 0 || welcome != HANDSHAKE_WELCOME)
         mesh_abort(mesh, NOBODY, "cannot reach rank %d: %s%s", peer, net_reason(errno),
-                   interface_choice.advice);
+                   interface_advice());
 }
 
 /* Accepts a connection of a higher rank, once for each channel, and no other. */
@@ -175,7 +176,7 @@ static void connect_all(Mesh *mesh, const ProcessGroup *pg)
     for (int absent; (absent = first_absent(mesh)) < n; accept_one(mesh, key, mesh->listen_fd))
         if (seconds_awake() >= mesh->deadline)
             mesh_abort(mesh, NOBODY, "rank %d did not connect to %s within %g s: %s%s", absent,
-                       address, mesh_patience(pg), strerror(ETIMEDOUT), interface_choice.advice);
+                       address, mesh_patience(pg), strerror(ETIMEDOUT), interface_advice());
     close(mesh->listen_fd);
     mesh->listen_fd = -1;
     for (int peer = 0; peer < n; peer++)
@@ -210,8 +211,8 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
     }
     for (int i = 0; i < NUM_RECENT_CALLS; i++)
         mesh->recent[i].sequence = UINT64_MAX;
-    if (n > 1)
-        (on_demand.form != NULL ? on_demand.form : connect_all)(mesh, pg);
+    if (n > 1 && !on_demand_form(mesh, pg))
+        connect_all(mesh, pg);
     const int local_ranks = host_env_count("LOCAL_WORLD_SIZE");
     mesh->has_core = (local_ranks > 0 ? local_ranks : n) <= host_num_cores();
 }
@@ -235,7 +236,7 @@ static void say_goodbye(Mesh *mesh)
 void mesh_free(Mesh *mesh)
 {
     if (mesh->on_demand != NULL)
-        on_demand.close(mesh);
+        on_demand_close(mesh);
     if (mesh->survivor == NULL || !mesh->survivor->revoked)
         say_goodbye(mesh);
     for (const Peer *peer = mesh->peer; peer < mesh->peer + mesh->world_size; peer++) {
@@ -244,7 +245,7 @@ void mesh_free(Mesh *mesh)
         if (peer->data >= 0)
             close(peer->data);
         if (peer->pipe != NULL)
-            tcp_pipes.close(peer->pipe);
+            pipe_close(peer->pipe);
     }
     if (mesh->listen_fd >= 0)
         close(mesh->listen_fd);

@@ -167,52 +167,47 @@ typedef void Algorithm(Mesh *mesh, const Collective *collective);
 Algorithm ring_all_reduce, ring_reduce_scatter, ring_all_gather, doubling_all_reduce;
 Algorithm tree_broadcast, chain_broadcast, direct_collective;
 
-/* ---- extras; a build without them has shared_memory_absent.c ---- */
+/* ---- extras; a build without them has tcp_no_extras.c ---- */
 
 #define PIPE_ALIGNMENT 128 // alignment of messages; a header is shorter, so it never wraps around
 #define PIPE_GRAIN 32 // a header's bytes are a multiple of it
 
-/* Carries data between two ranks of one machine in place of a socket (see pipe.h of
- * extras/shared_memory). All are NULL in a build without it. */
-typedef struct {
-    // Agrees with the peer on a pipe, over `data`; NULL if they have none. Collective of the two
-    struct Pipe *(*open)(const Mesh *mesh, int peer, int data, double deadline);
-    void (*close)(struct Pipe *pipe);
-    ssize_t (*send)(struct Pipe *pipe, const struct iovec part[2]); // as sendmsg, MSG_DONTWAIT
-    ssize_t (*receive)(struct Pipe *pipe, struct iovec part[2]); // points part[1] to the data
-    void (*release)(struct Pipe *pipe); // ends the use of that data
-    // Called before polling data[], for peer[0] to read and peer[1] to write; returns false if not
-    // to poll. `wake` is called afterwards, and returns a peer that is gone, or NOBODY.
-    bool (*sleep)(Mesh *mesh, const int peer[2], struct pollfd data[2]);
-    int (*wake)(Mesh *mesh, const int peer[2]);
-    void (*schedule)(const Mesh *mesh, bool computes); // sets how this thread shares a core
-} PipeOps;
+/* A pipe carries data between two ranks of one machine in place of a socket (extras/shared_memory).
+ * pipe_open agrees on one with the peer over the connection `data`, and returns NULL if they have
+ * none; collective of the two. pipe_send and pipe_receive move a header (all of it or nothing) and
+ * a part of the payload, like sendmsg and recvmsg with MSG_DONTWAIT. They return how many bytes
+ * were moved, or -1 and EAGAIN (EPROTO if the memory is damaged). Both sides use the same parts,
+ * and elements are never split. pipe_receive does not copy the payload, but points part[1].iov_base
+ * to it; it is valid until pipe_release. */
+struct Pipe *pipe_open(const Mesh *mesh, int peer, int data, double deadline);
+void pipe_close(struct Pipe *pipe);
+ssize_t pipe_send(struct Pipe *pipe, const struct iovec part[2]);
+ssize_t pipe_receive(struct Pipe *pipe, struct iovec part[2]);
+void pipe_release(struct Pipe *pipe);
 
-extern const PipeOps tcp_pipes;
+/* Call pipes_sleep before polling data[], for peer[0] to read and peer[1] to write, and poll only
+ * if it returns true. Call pipes_wake afterwards; it returns a peer that is gone, or NOBODY. */
+bool pipes_sleep(Mesh *mesh, const int peer[2], struct pollfd data[2]);
+int pipes_wake(Mesh *mesh, const int peer[2]);
+void pipes_schedule(const Mesh *mesh, bool computes); // sets how this thread shares a core
 
-/* Connects ranks when they first need each other (extras/on_demand). All are NULL in a build
- * without it: all ranks are connected from the start. */
-typedef struct {
-    void (*form)(Mesh *mesh, const ProcessGroup *pg); // connects neighbors. Collective
-    void (*close)(Mesh *mesh);
-    void (*connect)(Mesh *mesh, int peer);
-    void (*arrive)(Mesh *mesh); // accepts the connections that others have opened
-    void (*heard)(Mesh *mesh, const Notice *notice); // handles NOTICE_ALIVE, and its own kinds
-    bool (*ask)(Mesh *mesh, int waits_for); // asks at a timeout what that rank waits for
-} OnDemandOps;
-
-extern const OnDemandOps on_demand;
+/* Connects ranks when they first need each other (extras/on_demand). on_demand_form connects
+ * neighbors, and is collective; it returns false where all ranks are to be connected from the
+ * start. The others are called only if it has set mesh->on_demand. */
+bool on_demand_form(Mesh *mesh, const ProcessGroup *pg);
+void on_demand_close(Mesh *mesh);
+void on_demand_connect(Mesh *mesh, int peer);
+void on_demand_arrive(Mesh *mesh); // accepts the connections that others have opened
+void on_demand_heard(Mesh *mesh, const Notice *notice); // handles NOTICE_ALIVE, and its own kinds
+bool on_demand_ask(Mesh *mesh, int waits_for); // asks at a timeout what that rank waits for
 
 /* Simulates a slower network (extras/simulated_network): returns the time at which a message of
- * `bytes` that begins to arrive counts as received, 0 for on arrival. NULL if none is simulated. */
-extern double (*const network_arrival)(Mesh *mesh, int from, size_t bytes);
+ * `bytes` that begins to arrive counts as received, 0 for on arrival. */
+double network_arrival(Mesh *mesh, int from, size_t bytes);
 
-/* Lets the user choose the address at which others reach this machine (extras/interface). */
-typedef struct {
-    bool (*address)(char *host, size_t bytes); // returns false if none was chosen; may be NULL
-    const char *advice; // what to do where the choice was wrong: "; to use ..."
-} InterfaceChoice;
-
-extern const InterfaceChoice interface_choice;
+/* Writes the address that the user has chosen for this machine (extras/interface), or returns
+ * false. The advice says how to choose another: "; to use ...". */
+bool interface_choose(char *host, size_t bytes);
+const char *interface_advice(void);
 
 #endif

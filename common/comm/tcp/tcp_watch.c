@@ -82,7 +82,7 @@ static noreturn void end_group(Mesh *mesh, Notice notice)
 
     // A dying process closes its connections before its parent is notified. The launcher must see
     // the culprit's end first, because it blames the first process to end.
-    progress_bar.finish();
+    progress_bar_finish();
     if (mesh->survivor != NULL) {
         log_info("%s: this rank leaves the group", notice.text);
         mesh->survivor->revoked = true;
@@ -148,7 +148,7 @@ static Hearing hear(Mesh *mesh, int peer)
     Notice notice;
     struct pollfd *watched = &mesh->watched[peer];
     if (peer == mesh->rank)
-        return on_demand.arrive(mesh), SILENT;
+        return on_demand_arrive(mesh), SILENT;
     const ssize_t bytes = recv(watched->fd, &notice, sizeof notice, MSG_DONTWAIT | MSG_PEEK);
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
         return SILENT;
@@ -165,7 +165,7 @@ static Hearing hear(Mesh *mesh, int peer)
     else if (notice.kind == NOTICE_WAITING)
         return note_waiting(mesh, peer, &notice);
     if (mesh->on_demand != NULL)
-        on_demand.heard(mesh, &notice);
+        on_demand_heard(mesh, &notice);
     return HEARD;
 }
 
@@ -238,7 +238,7 @@ static void end_by_timeout(Mesh *mesh, int waits_for)
 {
     while (poll_peers(mesh, mesh->world_size, 0)) // if this rank was stopped, the others gave up
         continue;
-    if (seconds_awake() < mesh->deadline || (mesh->on_demand && on_demand.ask(mesh, waits_for)))
+    if (seconds_awake() < mesh->deadline || (mesh->on_demand && on_demand_ask(mesh, waits_for)))
         return;
     const double recently = seconds_awake() - mesh->timeout / 2;
     int rank = waits_for;
@@ -266,9 +266,9 @@ static void sleep_for_data(Mesh *mesh, const int peer[2], double seconds)
     for (int i = 0; i < 2; i++) // the descriptor of our own entry is -1, which poll ignores
         data[i] = (struct pollfd){ .fd = mesh->peer[peer[i] != NOBODY ? peer[i] : mesh->rank].data,
                                    .events = i == 0 ? POLLOUT : POLLIN };
-    if (tcp_pipes.sleep == NULL || tcp_pipes.sleep(mesh, peer, data))
+    if (pipes_sleep(mesh, peer, data))
         poll_peers(mesh, mesh->world_size + 2, seconds);
-    const int lost = tcp_pipes.wake != NULL ? tcp_pipes.wake(mesh, peer) : NOBODY;
+    const int lost = pipes_wake(mesh, peer);
     if (lost != NOBODY)
         mesh_lost(mesh, lost);
 }
@@ -290,8 +290,8 @@ void mesh_wait(Mesh *mesh, int to, int from)
                    fmin(mesh->deadline, mesh->wait.next_notice_time) - now);
 
     now = seconds_awake();
-    if (now >= mesh->wait.idle_since + NOTICE_SECONDS && watch_hooks.waits_for != NULL)
-        watch_hooks.waits_for(mesh, waits_for);
+    if (now >= mesh->wait.idle_since + NOTICE_SECONDS)
+        group_extras_waits_for(mesh, waits_for);
     if (now >= mesh->deadline)
         end_by_timeout(mesh, waits_for);
     if (now >= mesh->wait.next_notice_time) {

@@ -1,9 +1,9 @@
 /*
- * Every option there is, with nonsense and extremes for a value. The tests walk the table of the
- * programs, so an option that is new is tested from its first day.
+ * Every option with invalid and extreme values. The tests iterate over the programs' own table, so
+ * a new option is tested automatically.
  *
- * What each value means is said here once; whether an option takes it follows from the kind and the
- * range in its row, and the way from text to value is not asked.
+ * The meaning of each value is listed here once. Whether an option accepts it follows from the kind
+ * and the range in its row, independently of the parser.
  */
 #include <ctype.h>
 
@@ -26,7 +26,7 @@ typedef enum { WORD, REAL, WHOLE, OFF } Meaning;
 static const struct {
     const char *text;
     Meaning meaning;
-    double value; // HUGE_VAL: beyond any range
+    double value; // HUGE_VAL is beyond any range
 } values[] = {
     { "", WORD, 0 },
     { "abc", WORD, 0 },
@@ -64,25 +64,25 @@ static const struct {
     { "*", WORD, 0 },
     { "%s%n", WORD, 0 },
     { "\xff\xfe", WORD, 0 },
-    { "\xef\xbc\x91", WORD, 0 }, // a wide 1
+    { "\xef\xbc\x91", WORD, 0 }, // fullwidth digit 1
     { "2147483647", WHOLE, 2147483647.0 },
     { "2147483648", WHOLE, 2147483648.0 },
     { "4294967297", WHOLE, 4294967297.0 },
     { "18446744073709551615", WHOLE, 18446744073709551615.0 },
-    { "18446744073709551616", WORD, 0 }, // no number of 64 bits
+    { "18446744073709551616", WORD, 0 }, // does not fit in 64 bits
     { "99999999999999999999", WORD, 0 },
-    { "none", OFF, 0 }, // the last three: words of extras/comfort
+    { "none", OFF, 0 }, // the last three are words of extras/comfort
     { "False", OFF, 0 },
     { "~", OFF, 0 },
 };
-#define NUM_VALUES (LENGTH(values) - (comfort.meaning == NULL ? 3 : 0))
+#define NUM_VALUES (LENGTH(values) - (has_extras ? 0 : 3))
 
-/* Does an option of this row take values[i]? Words of a choice are none of the values. */
+/* Returns true if an option accepts values[i], none of which is a word of a choice. */
 static bool takes(const Option *option, size_t i)
 {
     const double value = values[i].value;
     const bool in_range = value >= option->low && value <= option->high;
-    if (values[i].meaning == OFF) // as --help has it
+    if (values[i].meaning == OFF) // according to --help
         return strcmp(option->preset, "none") == 0 || strstr(option->value, "off") != NULL ||
                strcmp(option->preset, "off") == 0 || strcmp(option->name, "resume") == 0 ||
                (option->preset[0] == '0' && strstr(option->help, "; 0: ") != NULL);
@@ -101,7 +101,7 @@ static bool takes(const Option *option, size_t i)
     }
 }
 
-/* args_parse with these words, which may contain spaces, for a child. */
+/* Arguments for args_parse in a child process; the words may contain spaces. */
 typedef struct {
     Step step;
     const char *word[5];
@@ -133,7 +133,7 @@ static void check_answer(int status, bool taken, const char *place, const char *
         fail_msg("%s \"%s\": status %d, saying %s", place, text, status, err);
 }
 
-/* --an-option, or with the other spelling --an_option. */
+/* Returns the spelling --an-option, or --an_option with underscores. */
 static const char *spelt(const Option *option, bool underscores)
 {
     static char name[64];
@@ -158,7 +158,7 @@ static void test_command_line(void **state)
             check_answer(status, takes(option, i), spelt(option, false), text);
             strcpy(first, out);
             if (strncmp(text, "--", 2) == 0)
-                continue; // as a word of its own it is no value
+                continue; // as a separate word it is an option, not a value
             status = child_run(parse_words,
                                &(Words){ first_step(option), { spelt(option, i % 2), text } });
             check_answer(status, takes(option, i), spelt(option, false), text);
@@ -167,7 +167,7 @@ static void test_command_line(void **state)
     }
 }
 
-/* The end of the line, or another option, where the value should be. */
+/* The end of the line or another option in place of the value is refused. */
 static void test_missing_value(void **state)
 {
     (void)state;
@@ -185,7 +185,7 @@ static void test_missing_value(void **state)
     }
 }
 
-/* The last one counts, however it is spelt; nonsense in the first is then no matter. */
+/* The last one counts, however it is spelt, even if the first one's value is invalid. */
 static void test_given_twice(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void test_positionals(void **state)
             Words words = { STEP_SINGLE, { position == 0 ? text : "3", text } };
             words.word[1] = position == 0 ? NULL : text;
             const int status = child_run(parse_words, &words);
-            const bool is_end = strcmp(text, "--") == 0; // of the options: no value at all
+            const bool is_end = strcmp(text, "--") == 0; // "--" ends the options and is not a value
             const char *place =
                 isdigit((unsigned char)text[0]) ? spelt(option, false) : "has no place here";
             check_answer(status, is_end || takes(option, i), place, text);
@@ -225,7 +225,7 @@ static void test_positionals(void **state)
 
 static char config[] = "/tmp/test_options.XXXXXX";
 
-/* As a quoted string, in which YAML takes nothing for a special word. */
+/* Writes the value as a quoted string, in which YAML has no special words. */
 static void write_config(const Option *option, const char *text)
 {
     FILE *file = fopen(config, "w");
@@ -241,7 +241,7 @@ static void test_config_file(void **state)
 {
     (void)state;
     if (!option_is_listed(option_find(args_options, ANY_STEP, "config", 6), ANY_STEP))
-        return; // extras/comfort reads the file
+        return; // only extras/comfort reads the file
     close(mkstemp(config));
     char place[128];
     FOR_EACH_OPTION(option)
@@ -250,7 +250,7 @@ static void test_config_file(void **state)
             continue;
         for (size_t i = 0; i < NUM_VALUES; i++) {
             write_config(option, values[i].text);
-            const bool is_text = values[i].text[0] != '\xff'; // else it is no YAML
+            const bool is_text = values[i].text[0] != '\xff'; // otherwise it is not YAML
             snprintf(place, sizeof place, is_text ? "%s:2: %s" : "%s:2: not YAML", config,
                      option->name);
             const Words words = { first_step(option), { "--config", config } };
@@ -261,7 +261,7 @@ static void test_config_file(void **state)
     unlink(config);
 }
 
-/* Flags of the launcher that stand for a number, or for numbers and a few words. */
+/* Returns true for launcher flags that take a number, or numbers and a few words. */
 static bool wants_number(const Option *flag)
 {
     static const char *const names[] = { "nproc-per-node", "nnodes", "redirects", "tee",
@@ -277,10 +277,10 @@ static void parse_flag(const void *context)
     Flags flags;
     char *argv[] = { "ddprun", *(char *const *)context, "true", NULL };
     flags_parse(&flags, &more_flags, 3, argv);
-    logs_free(logs_init(&flags)); // which checks some
+    logs_free(logs_init(&flags)); // because logs_init checks some of the flags
 }
 
-/* Understood, or refused in a line that names the flag; what is no number, never understood. */
+/* A value is accepted, or refused in a line that names the flag; non-numbers are never accepted. */
 static void test_launcher(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Tied and frozen parameters: when their buckets leave, and what is in none. */
+/* Tied and frozen parameters: when their buckets are sent, and which are in no bucket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,7 +86,7 @@ static void test_a_tied_parameter_leaves_once_after_its_last_use(void **state)
     ranks_run_well(2, last_use_body, NULL);
 }
 
-/* The frozen parameter 4 has 20,000 numbers; p8 lies at the end. */
+/* The frozen parameter 4 has 20,000 elements; p8 is the last one. */
 static void test_frozen_parameters_are_in_no_bucket(void **state)
 {
     (void)state;
@@ -104,13 +104,25 @@ static void test_frozen_parameters_are_in_no_bucket(void **state)
     assert_int_equal(reducer.bucket[1].numel, 9 + 1 + 300 + 7);
     assert_int_equal(reducer.bucket[1].pending, 1 + 1 + 2 + 1);
 
+    // A spare float stays behind the gradients when the buckets are planned anew.
+    const int all_used[NUM_PARAMETERS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    static float grads[1 << 15];
+    reducer_set_uses(&reducer, all_used);
+    reducer.grads = grads;
+    const Tensor *last = &p.parameter[NUM_PARAMETERS - 1];
+    assert_ptr_equal(reducer_spare(&reducer), grads + last->offset + last->numel);
+    const size_t numel = reducer.bucket[0].numel;
+    reducer_set_uses(&reducer, all_used);
+    assert_int_equal(reducer.bucket[0].numel, numel);
+    reducer.has_spare = false;
+
     reducer_set_uses(&reducer, (int[NUM_PARAMETERS]){ 0 }); // all frozen
     assert_int_equal(reducer.num_buckets, 0);
     reducer_finalize(&reducer);
     reducer_free(&reducer);
 }
 
-/* The mistakes are rank 1's: a use less, a use more, a frozen parameter that gets a gradient. */
+/* Rank 1's mistakes: one use too few, one too many, a gradient for a frozen parameter. */
 static void mistake_body(Rank *rank)
 {
     static const int extra[] = { -1, 1, 1 }, parameter[] = { 5, 5, 8 };
@@ -126,6 +138,15 @@ static void mistake_body(Rank *rank)
     reducer_finalize(&t.reducer);
 }
 
+/* The last parameter is frozen. */
+static void spare_body(Rank *rank)
+{
+    Training t;
+    training_init(&t, rank, 25);
+    reducer_set_uses(&t.reducer, uses);
+    reducer_spare(&t.reducer);
+}
+
 static void test_mistakes_are_named(void **state)
 {
     (void)state;
@@ -135,11 +156,13 @@ static void test_mistakes_are_named(void **state)
         "them, or more layers share it than reducer_set_uses says",
         "parameter p8 is frozen (reducer_set_uses), but gets a gradient",
     };
+    RankEnd end[MAX_RANKS];
     for (int i = 0; i < 3; i++) {
-        RankEnd end[MAX_RANKS];
         ranks_run(2, mistake_body, &i, end);
         expect_error(end, 1, texts[i]);
     }
+    ranks_run(2, spare_body, NULL, end);
+    expect_error(end, 1, "parameter p8 is frozen, so no float can travel behind its gradient");
 }
 
 int main(void)

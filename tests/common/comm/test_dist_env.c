@@ -1,6 +1,6 @@
 /*
- * Who am I? By each launcher's variables, as mpirun 4.1, srun 22.05 and torchrun 2.15 set them, and
- * by variables that nobody should ever see.
+ * A process's rank from each launcher's variables, as mpirun 4.1, srun 22.05 and torchrun 2.15 set
+ * them, and from invalid variables.
  */
 #include "tests/helpers/child.h"
 
@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/comm/dist_env.h"
 
-/* Only these variables, "NAME=value NAME=value"; a value ends at a space. */
+/* Sets only these variables, "NAME=value NAME=value"; a value ends at a space. */
 static void set_variables(const char *list)
 {
     clearenv();
@@ -89,17 +89,17 @@ static void test_launchers(void **state)
           "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 " },
         { "OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= " NO_FIVE SLURM_STEP,
           "4/5 local 0/1 master -:0 | 0 1 -" },
-        // A launcher on each node, of a group that has shrunk to one node; mpirun's helpers.
+        // A launcher on each node, in a group that has shrunk to one node; mpirun's helpers.
         { "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 TORCHELASTIC_RUN_ID=x " MASTER
               SLURM_AGENTS,
           "0/1 local 0/1 master 10.0.0.7:1234 | 0 1 -" },
         { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 " MASTER
               SLURM_AGENTS,
           "0/1 local 0/0 master 10.0.0.7:1234 | 0 - -" },
-        // In a shell that srun --pty has started.
+        // In a shell started by srun --pty.
         { "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 SLURM_PTY_PORT=7 " MASTER SLURM_STEP,
           "0/2 local 0/0 master 10.0.0.7:1234 | 0 - -" },
-        // A loop of the shell in each task, and tasks that are numbered in another order.
+        // A shell loop in each task, and tasks numbered in another order.
         { "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 " MASTER SLURM_AGENTS,
           "3/4 local 1/0 master 10.0.0.7:1234 | 1 - -" },
         { "RANK=3 WORLD_SIZE=5 LOCAL_RANK=1 " MASTER SLURM_STEP,
@@ -112,7 +112,7 @@ static void test_launchers(void **state)
     }
 }
 
-/* A step may have fewer cores than the job was promised: more threads would only wait. */
+/* A step may have fewer cores than the job was granted, and more threads would only wait. */
 static void test_threads(void **state)
 {
     (void)state;
@@ -122,13 +122,13 @@ static void test_threads(void **state)
     assert_string_equal(out, expected);
 }
 
-/* Which node a rank is on tells its tasks: all ways in which Slurm writes them. */
+/* The rank's node determines the number of tasks, in all of Slurm's notations. */
 static void test_tasks_per_node(void **state)
 {
     (void)state;
     static const struct {
         const char *counts;
-        int tasks[5]; // of node 0, 1 ...
+        int tasks[5]; // tasks of nodes 0, 1 ...
     } cases[] = { { "4", { 4 } },
                   { "2(x2)", { 2, 2 } },
                   { "3,1", { 3, 1 } },
@@ -178,7 +178,7 @@ static void test_refused(void **state)
         assert_dies_saying(print_env, cases[i].variables, 1, cases[i].words[0], cases[i].words[1]);
 }
 
-/* What an outer job left behind would win, and each rank of the real launcher train alone. */
+/* An outer job's variables would take precedence, and each rank would train alone. */
 static void test_left_over(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void test_left_over(void **state)
                     "OMPI_COMM_WORLD_LOCAL_SIZE=2",
           { "RANK is 0 of 1, but mpirun started 2", "" } },
     };
-    if (comfort.check_launchers == NULL)
+    if (!has_extras)
         skip();
     for (size_t i = 0; i < LENGTH(cases); i++)
         assert_dies_saying(print_env, cases[i].variables, 2, cases[i].words[0], cases[i].words[1]);
@@ -209,10 +209,10 @@ static void test_left_over(void **state)
 static void test_master_left_over(void **state)
 {
     (void)state;
-    if (comfort.check_launchers == NULL)
+    if (!has_extras)
         skip();
 #define OMPI_0 "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=0 "
-#define ELSEWHERE "MASTER_ADDR=192.0.2.1" // an address for documents (RFC 5737)
+#define ELSEWHERE "MASTER_ADDR=192.0.2.1" // an address for documentation (RFC 5737)
     assert_int_equal(child_run(print_env, OMPI_0 "OMPI_COMM_WORLD_LOCAL_SIZE=3 " ELSEWHERE), 0);
     assert_non_null(strstr(err, "warning: MASTER_ADDR is 192.0.2.1, no address of this machine"));
     static const char *const silent[] = { OMPI_0 "OMPI_COMM_WORLD_LOCAL_SIZE=2 " ELSEWHERE,
@@ -225,7 +225,7 @@ static void test_master_left_over(void **state)
     }
 }
 
-/* Only torchrun's rows say that the launcher serves the store. */
+/* Prints the store variables; only in torchrun's rows does the launcher serve the store. */
 static void print_agent_store(const void *list)
 {
     print_env(list);
@@ -279,8 +279,8 @@ static void parse_03(const void *list)
     parse(STEP_ENV, list);
 }
 
-/* Steps that know no launcher would train in each of its ranks. Whoever merely has such variables
- * around it is no rank. */
+/* Steps without launcher support would train in each of its ranks. A process that merely inherited
+ * such variables is not a rank. */
 static void test_steps_without_launcher(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * Many ranks on few cores: sums by formula, and as many bytes and messages as the theory says.
+ * Many ranks on few cores: sums by formula, and the numbers of bytes and messages from theory.
  *
- * RANKS="8 12 64" picks the numbers of ranks; make test takes 8, make check-ranks up to 64.
+ * RANKS="8 12 64" selects the world sizes; make test uses 8, make check-ranks up to 64.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,13 +16,14 @@
 #include <cmocka.h>
 
 #include "beyond/usage.h"
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/backend.h"
 #include "common/comm/tcp/tcp_mesh.h"
 #include "tests/helpers/ranks.h"
 
-/* What a rank has sent, in all. */
+/* A rank's total of sent bytes and messages. */
 typedef struct {
     uint64_t bytes, messages;
 } Sent;
@@ -54,15 +55,15 @@ static Sent sum_up(ProcessGroup *pg, size_t count)
     return (Sent){ after.bytes - before.bytes, after.messages - before.messages };
 }
 
-/* Of n blocks, the first count % n are one element longer. */
+/* Returns a block's size; the first count % n of n blocks are one element longer. */
 static uint64_t block_bytes(size_t count, int n, int block)
 {
     return sizeof(float) * (count / (size_t)n + ((size_t)(block % n) < count % (size_t)n));
 }
 
-/* Round the ring goes every block but the rank's own, then every one but its neighbour's, which it
- * receives last: 2 (n - 1) messages, and 2 (n - 1) / n of the bytes where n divides them. All ranks
- * together send 2 (n - 1) times the array. */
+/* A rank sends every block but its neighbour's own, then every one but the block it receives last:
+ * 2 (n - 1) messages, and 2 (n - 1) / n of the bytes where n divides them. All ranks together send
+ * 2 (n - 1) times the array. */
 static void expect_ring(ProcessGroup *pg, size_t count)
 {
     const int n = pg->world_size, rank = pg->rank;
@@ -79,8 +80,8 @@ static void expect_ring(ProcessGroup *pg, size_t count)
           "%zu floats: all together sent %" PRId64 " bytes", count, total);
 }
 
-/* log2(n) messages of all bytes. Ranks beyond the largest power of two hand theirs to a lower one,
- * which sends them the sum. */
+/* Expects log2(n) messages of all bytes. Ranks beyond the largest power of two send theirs to a
+ * lower one, which sends them the sum. */
 static void expect_doubling(ProcessGroup *pg, size_t count)
 {
     const int n = pg->world_size, rank = pg->rank, steps = ilogb(n), power = 1 << steps;
@@ -118,16 +119,16 @@ static void test_sums_bytes_and_messages_are_those_of_the_formula(void **state)
     }
 }
 
-/* As a login shell with ulimit -n would: soft, and hard. */
+/* Sets the soft and hard limits as ulimit -n in a login shell would. */
 static void limited_body(Rank *rank)
 {
     const struct rlimit *limit = rank->context;
     SYS_CHECK(setrlimit(RLIMIT_NOFILE, limit));
     ProcessGroup pg;
     rank_join(rank, &pg);
-    const Mesh *mesh = pg.state; // the backend's state begins with it
+    const Mesh *mesh = pg.state; // the backend's state begins with the mesh
     for (int peer = 0; peer < pg.world_size; peer++)
-        CHECK(mesh->peer[peer].data < 0 || tcp_pipes.open == NULL || mesh->peer[peer].pipe != NULL,
+        CHECK(mesh->peer[peer].data < 0 || !has_extras || mesh->peer[peer].pipe != NULL,
               "no memory shared with %d", peer);
     process_group_destroy(&pg);
 }
@@ -141,7 +142,7 @@ static void test_too_few_descriptors_are_raised_or_named(void **state)
     ranks_run(8, limited_body, &hard, end);
     // Three for each peer: a rank of eight has four neighbors (extras/on_demand), or all the
     // others.
-    const bool has_all = on_demand.form == NULL;
+    const bool has_all = !has_extras;
     for (int rank = 0; rank < 8; rank++)
         expect_error(end, rank,
                      has_all ? "8 ranks take 85 descriptors here, and a process may open 20: raise "

@@ -14,10 +14,10 @@
 #include "common/comm/store/net.h"
 #include "tests/helpers/ranks.h"
 
-/* That a rank is there; what it says of itself is for others. */
+/* The line with which a rank announces itself; its content is tested elsewhere. */
 static const char LINE[] = "rank 0 has --backend tcp, --device cpu, 4 ranks";
 
-/* Ranks 0 and 1 are there before their time begins, however late they are. */
+/* Ranks 0 and 1 are present before their timeout begins, however late they are. */
 static void missing_body(Rank *rank)
 {
     rank->args.timeout = 0.6;
@@ -52,7 +52,7 @@ static void other_size_body(Rank *rank)
     rank_join(rank, &pg);
 }
 
-/* Rank 1 pretends to be of another backend, since this build may have only one. */
+/* Rank 1 pretends to use another backend, since this build may have only one. */
 static void other_backend_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -60,13 +60,13 @@ static void other_backend_body(Rank *rank)
         const char line[] =
             "rank 1 has --backend mpi, --device cpu, 2 ranks, --check-collectives off";
         store_set(&rank->store, "group 1/agreement 0", line, strlen(line));
-        store_wait(&rank->store, "group 1/leaving 0"); // it has been found out
+        store_wait(&rank->store, "group 1/leaving 0"); // the mismatch has been detected
     } else {
         rank_join(rank, &pg);
     }
 }
 
-/* A free one, for a store that rank 0 serves. */
+/* Agrees on a free port for a store that rank 0 serves. */
 static int agree_on_port(Rank *rank)
 {
     int port = 0;
@@ -78,7 +78,7 @@ static int agree_on_port(Rank *rank)
     return port;
 }
 
-/* The store dies with rank 0, but not before all know why. */
+/* The store ends with rank 0, but only after all ranks know the reason. */
 static void served_by_rank_0_body(Rank *rank)
 {
     const int port = agree_on_port(rank);
@@ -89,8 +89,7 @@ static void served_by_rank_0_body(Rank *rank)
     disagreeing_body(rank);
 }
 
-/* Rank 3 is a stranger, who sees that the last of three to leave has said so: nobody waits in vain.
- */
+/* Rank 3, not a member, sees the key that the last of three sets on leaving: no wait times out. */
 static void seen_off_body(Rank *rank)
 {
     if (rank->rank == 3)
@@ -136,8 +135,8 @@ static void other_option_body(Rank *rank)
     process_group_destroy(&pg);
 }
 
-/* What changes the course, or the calls, is the same on all ranks, and the line names the option;
- * the rest may differ. */
+/* Options that change the training or the calls must be equal on all ranks, and the error names the
+ * option; other options may differ. */
 static void test_other_options_are_named(void **state)
 {
     (void)state;
@@ -190,7 +189,7 @@ static void test_unusable_backends(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if ((strcmp(cases[i].backend, "mpi") == 0 && backend_mpi.remedy == NULL) ||
-            (strcmp(cases[i].backend, "tcp") == 0 && staging_ops.init != NULL))
+            (strcmp(cases[i].backend, "tcp") == 0 && has_staging))
             continue;
         RankEnd end[MAX_RANKS];
         ranks_run(1, unusable_body, (void *)&cases[i], end);
@@ -215,7 +214,7 @@ static void test_two_groups_after_each_other(void **state)
     ranks_run_well(3, two_groups_body, NULL);
 }
 
-/* Rank 0 serves the store of each, at one address: no rank takes the last one's for the next. */
+/* Rank 0 serves each group's store at one address; no rank may take the last store for the next. */
 static void same_address_body(Rank *rank)
 {
     const int port = agree_on_port(rank);
@@ -234,7 +233,7 @@ static void test_groups_after_each_other_at_one_address(void **state)
     ranks_run_well(4, same_address_body, NULL);
 }
 
-/* Groups end in any order, again and again, without a false alarm. */
+/* Groups end in any order, repeatedly, without a false alarm. */
 static void ending_body(Rank *rank)
 {
     for (int i = 0; i < 20; i++) {

@@ -1,4 +1,4 @@
-/* Checkpoints: what is saved comes back bit for bit, and is what the design says it is. */
+/* Checkpoints: saved state is restored bit for bit, and the files match the design. */
 #include "common/base/comfort.h"
 #include "common/save/safetensors.h"
 #include "tests/common/save/checkpoint_run.h"
@@ -13,8 +13,7 @@ static const struct {
     { "cnn", "adamw", 0, 2 },
 };
 
-/* The run that goes on from the file and the one that wrote it stay the same, also in the next
- * step. */
+/* The resumed run and the one that wrote the file stay identical, also in the next step. */
 static void test_resume(void **state)
 {
     (void)state;
@@ -30,9 +29,9 @@ static void test_resume(void **state)
             run_step(&run);
         save(&run, 3, 96);
 
-        resumed.args.seed = 1; // which only the weights came from
+        resumed.args.seed = 1; // the seed only affects the initial weights
         resumed.args.resume = path;
-        resumed.args.init_from = "/nowhere"; // resume goes first
+        resumed.args.init_from = "/nowhere"; // resume takes precedence
         assert_int_equal(checkpoint_load(&resumed.checkpoint), 3);
         assert_int_equal(resumed.sampler.epoch, 3);
         assert_int_equal(resumed.sampler.position, 96 / 4); // shared by four ranks
@@ -58,7 +57,7 @@ static void test_fresh_start(void **state)
     run_free(&other);
 }
 
-/* Structure, names, layout and values of a fresh run's file against the format and PyTorch. */
+/* A fresh run's file has the format's structure and PyTorch's names, layout and values. */
 static void test_as_pytorch_has_it(void **state)
 {
     (void)state;
@@ -135,7 +134,7 @@ static void test_metadata(void **state)
 
     run_init(&run, "linear", "sgd", 0, 0);
     run.args.dropout = false;
-    run.args.lr = 0.0123456789012345; // every digit, or a resumed run would seem to have another
+    run.args.lr = 0.0123456789012345; // every digit is saved, or a resumed run's would differ
     save(&run, 7, 0);
     run_free(&run);
     snprintf(path, sizeof path, "%s/epoch_7.safetensors", folder);
@@ -149,8 +148,8 @@ static void test_metadata(void **state)
     safetensors_free(&file);
 }
 
-/* The lines, the names of the files, folders that are not there yet: and the same run has written
- * the same bytes, though into another folder. */
+/* The lines, the files' names, and missing folders. The same run writes the same bytes into another
+ * folder. */
 static void test_lines_and_bytes(void **state)
 {
     (void)state;
@@ -171,7 +170,7 @@ static void test_lines_and_bytes(void **state)
         dup2(ends[1], STDOUT_FILENO);
         run.sampler.epoch = 4;
         checkpoint_save(&run.checkpoint);
-        sampler_seek(&run.sampler, 64); // in mid-epoch there is nothing to save but the end
+        sampler_seek(&run.sampler, 64); // in mid-epoch only the end of the run is saved
         checkpoint_save(&run.checkpoint);
         sampler_seek(&run.sampler, run.sampler.total);
         checkpoint_save_final(&run.checkpoint);
@@ -207,7 +206,7 @@ static void assert_weights(const Run *run, const float *weight, const float *bia
     assert_memory_equal(found, bias, sizeof *found);
 }
 
-/* A file of the Python package: its 20 weights begin at byte 132, behind the bias. */
+/* A file written by the Python package: its 20 weights begin at byte 132, behind the bias. */
 static void test_init_from_pytorch(void **state)
 {
     (void)state;
@@ -228,11 +227,11 @@ static void test_init_from_pytorch(void **state)
     run_free(&run);
 }
 
-/* Under the names of a wrapper, among tensors nobody asked for. */
+/* Weights under a wrapper's names, among unrelated tensors. */
 static void test_init_from_others(void **state)
 {
     (void)state;
-    if (!comfort.has_extras)
+    if (!has_extras)
         skip(); // a build without extras/comfort/adopt.c
     float weight[20];
     for (int i = 0; i < 20; i++)
@@ -267,7 +266,7 @@ static void test_init_from_others(void **state)
     run_free(&run);
 }
 
-/* A file of one kind of weights, under these names; bytes of weight and bias. */
+/* Writes a file with one type of weights, under these names; bytes of weight and bias. */
 static void put_weights(const char *path, const char *type, const char *weight, const char *bias,
                         const void *bytes, size_t size)
 {
@@ -284,11 +283,11 @@ static void put_weights(const char *path, const char *type, const char *weight, 
     assert_int_equal(fclose(file), 0);
 }
 
-/* Wrappers put parts into the names, in any order; another name is told. */
+/* Wrappers insert parts into the names, in any order; any other name is reported. */
 static void test_names_of_wrappers(void **state)
 {
     (void)state;
-    if (!comfort.has_extras)
+    if (!has_extras)
         skip(); // a build without extras/comfort/adopt.c
     static const char *const wrappers[][2] = {
         { "module._orig_mod.weight", "module._orig_mod.bias" },
@@ -321,11 +320,11 @@ static void test_names_of_wrappers(void **state)
     run_free(&run);
 }
 
-/* Half the bits or twice as many, by Python's struct.pack. */
+/* float16, bfloat16 and float64, with expected values from Python's struct.pack. */
 static void test_types_of_others(void **state)
 {
     (void)state;
-    if (!comfort.has_extras)
+    if (!has_extras)
         skip(); // a build without extras/comfort/adopt.c
     static const uint16_t f16[21] = { 0x3c00, 0xb800, 0x7bff, 0x0001,
                                       0x2e66, 0x8000, 0x03ff, [20] = 0xc200 };
@@ -366,7 +365,7 @@ static void test_types_of_others(void **state)
     run_free(&run);
 }
 
-/* From a checkpoint of another optimizer: weights, and nothing else. */
+/* From another optimizer's checkpoint only the weights are taken. */
 static void test_init_from_ours(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The bar on a terminal, and how it makes way for lines. */
+/* The progress bar on a terminal, and how it is erased for other lines. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 
 enum { NUM_LINES = 60 };
 
-static unsigned short columns = 80; // of the terminal
+static unsigned short columns = 80; // the terminal's width
 
-/* As child_run, but standard error is a terminal, and standard output, too, unless it is named. */
+/* Like child_run, but stderr is a terminal, and so is stdout unless out_fd is given. */
 static int run_with_output(Body *body, int out_fd)
 {
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
@@ -21,7 +21,7 @@ static int run_with_output(Body *body, int out_fd)
     const int side = open(ptsname(terminal), O_RDWR | O_NOCTTY);
     struct termios mode;
     assert_int_equal(tcgetattr(side, &mode), 0);
-    cfmakeraw(&mode); // what is written is what we read
+    cfmakeraw(&mode); // so that output is read back unchanged
     assert_int_equal(tcsetattr(side, TCSANOW, &mode), 0);
     assert_int_equal(ioctl(side, TIOCSWINSZ, &(struct winsize){ .ws_col = columns }), 0);
 
@@ -46,11 +46,11 @@ static int run_on_terminal(Body *body)
 static void show_bar(const void *context)
 {
     (void)context;
-    progress_update("Epoch 1", 0, 0); // of nothing
+    progress_update("Epoch 1", 0, 0); // a total of 0
     progress_update("Epoch 1", 1, 4);
     log_print("a line");
     progress_update("Epoch 1", 4, 4);
-    progress_bar.finish();
+    progress_bar_finish();
     log_info("another");
 }
 
@@ -84,7 +84,7 @@ static void show_narrow_bar(const void *context)
     progress_update("Epoch 1 | 12 s left", 15, 15);
 }
 
-/* The counter is whole in the last columns of a narrow terminal, whose width may change. */
+/* The counter stays whole in the last columns of a narrow terminal, whose width may change. */
 static void test_narrow_bar(void **state)
 {
     (void)state;
@@ -105,13 +105,13 @@ static void test_no_bar(void **state)
     assert_int_equal(run_on_terminal(show_bar), 0);
     assert_string_equal(err, "a line\ntest_progress: another\n");
     setenv("TERM", "xterm", 1);
-    columns = 0; // as Open MPI's
+    columns = 0; // as in Open MPI's terminals
     assert_int_equal(run_on_terminal(show_bar), 0);
     columns = 80;
     assert_string_equal(err, "a line\ntest_progress: another\n");
 }
 
-/* `| grep Test` in a terminal: the lines come back from a pipe, when they like. */
+/* With `| grep Test` in a terminal, lines arrive through a pipe at any time. */
 static void test_no_bar_beside_a_pipe(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void draw_for_a_while(const void *context)
     char text[2000];
     memset(text, 'y', sizeof text);
     text[sizeof text - 1] = '\0';
-    progress_update(text, 1, 1); // more than a terminal is wide
+    progress_update(text, 1, 1); // wider than the terminal
 }
 
 static void test_bar_is_slow(void **state)
@@ -167,10 +167,10 @@ static void draw_while_logging(const void *context)
     for (size_t i = 0; i < NUM_LINES; i++)
         progress_update("x", 1, 1);
     pthread_join(thread, NULL);
-    progress_bar.finish();
+    progress_bar_finish();
 }
 
-/* A line of another thread never lands in the bar: the screen line is erased when it starts. */
+/* Another thread's line never appears inside the bar: the screen line is erased first. */
 static void test_bar_and_threads(void **state)
 {
     (void)state;

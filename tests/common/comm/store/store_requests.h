@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "common/base/comfort.h"
 #include "common/comm/store/store_service.h"
 
 /* Reads at most `most` bytes of the replies to a client without a socket; returns how many. */
@@ -23,11 +24,11 @@ static inline size_t hear(Client *client, void *data, size_t most)
 #define BYTES(literal) literal, sizeof literal - 1
 
 #define U64(byte) byte "\0\0\0\0\0\0\0" // a number below 256
-#define EMPTY U64("\0") // blobs of no letter, one and two
+#define EMPTY U64("\0") // blobs of zero, one and two letters
 #define ONE(letter) U64("\1") letter
 #define TWO(letters) U64("\2") letters
 
-/* Operations on keys of one letter. Values are blobs. */
+/* Operations on keys of one letter; values are blobs. */
 #define VALIDATE "\0\xce\xf7\x85\x3c"
 #define SET(key, value) "\1" ONE(key) value
 #define COMPARE_SET(key, expected, desired) "\2" ONE(key) expected desired
@@ -49,14 +50,14 @@ static inline size_t hear(Client *client, void *data, size_t most)
 #define LIST_KEYS "\21"
 #define BARRIER(key, world) "\22" ONE(key) U64(world)
 
-/* For a test of what only PyTorch's clients ask for. */
+/* Skips a test of operations that only PyTorch's clients use. */
 #define needs_torch_store() \
     do { \
-        if (torch_operation == NULL) \
+        if (!has_extras) \
             skip(); \
     } while (0)
 
-/* Every operation once (but VALIDATE), and what is heard of it. */
+/* Every operation once (except VALIDATE), and the expected replies. */
 #define TALK_OF_KEYS \
     PING("ping") SET("k", ONE("v")) LIST_KEYS GET("k") ADD("n", U64("\5")) GETNUMKEYS DELETE("n")
 #define HEARD_OF_KEYS "ping" U64("\1") ONE("k") ONE("v") U64("\5") U64("\2") U64("\1")

@@ -1,6 +1,6 @@
 /*
  * The store's client against our server: every operation, waiting and waking, many clients at once.
- * What store_init adds, and how calls end a process, is in test_store_init.c.
+ * What store_init adds, and errors that end a process, are in test_store_init.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/store.h"
@@ -75,7 +76,7 @@ static void test_values_come_back_as_they_are(void **state)
     assert_int_equal(store_get(&f->a, "bytes", back, sizeof back), sizeof bytes);
     assert_memory_equal(back, bytes, sizeof bytes);
 
-    back[4] = 77; // a value that does not fit is cut, and what follows is not disturbed
+    back[4] = 77; // a value that does not fit is truncated, and later replies are not disturbed
     assert_int_equal(store_get(&f->a, "bytes", back, 4), sizeof bytes);
     assert_int_equal(back[4], 77);
     assert_holds(&f->a, "text", "again");
@@ -115,7 +116,7 @@ static void test_compare_set(void **state)
     Fixture *f = *state;
     const struct {
         const char *expected, *desired, *result;
-    } steps[] = { { "no", "x", "no" }, // absent: as expected in return, and nothing is stored
+    } steps[] = { { "no", "x", "no" }, // absent key: returns `expected`, and nothing is stored
                   { "", "1", "1" },
                   { "1", "two", "two" },
                   { "1", "3", "two" } };
@@ -152,7 +153,7 @@ static void test_append_delete_and_lists(void **state)
     assert_int_equal(values[1].bytes, 4);
 
     store_set(&f->b, "other", "", 0);
-    store_ping(&f->b); // now it is there for everybody
+    store_ping(&f->b); // now every client sees it
     assert_int_equal(store_num_keys(&f->a), 4);
     assert_true(store_delete(&f->a, "x"));
     assert_false(store_delete(&f->a, "x"));
@@ -168,13 +169,13 @@ static void test_queues(void **state)
     Fixture *f = *state;
     char data[8] = "";
     StoreValue value = { data, sizeof data };
-    if (torch_operation != NULL)
+    if (has_extras)
         assert_int_equal(store_queue_len(&f->a, "q"), 0);
     assert_false(store_queue_pop(&f->a, "q", false, &value));
     store_queue_push(&f->a, "q", "first", 5);
     store_queue_push(&f->a, "q", "", 0);
     store_set(&f->a, "q", "v", 1);
-    if (torch_operation != NULL) {
+    if (has_extras) {
         assert_int_equal(store_queue_len(&f->a, "q"), 2);
         assert_int_equal(store_num_keys(&f->a), 1);
     }
@@ -182,7 +183,7 @@ static void test_queues(void **state)
     assert_int_equal(value.bytes, 5);
     assert_memory_equal(data, "first", 5);
     assert_true(store_delete(&f->a, "q"));
-    assert_true(store_check(&f->a, "q")); // for the queue's sake
+    assert_true(store_check(&f->a, "q")); // because its queue is not empty
     assert_true(store_queue_pop(&f->a, "q", true, &value));
     assert_int_equal(value.bytes, 0);
     assert_false(store_check(&f->a, "q"));
@@ -196,7 +197,7 @@ static void *act_later(void *argument)
     store_add(store, "add", 1);
     store_compare_set(store, "swap", "", "1", NULL, 0);
     store_queue_push(store, "push", "1", 1);
-    if (torch_operation == NULL)
+    if (!has_extras)
         return NULL;
     store_append(store, "append", "1", 1);
     store_multi_set(store, 1, (const char *[]){ "multi" }, (StoreValue[]){ { "1", 1 } });
@@ -204,7 +205,7 @@ static void *act_later(void *argument)
     return NULL;
 }
 
-/* One thread waits for each in turn; the first wait is long enough to be one. */
+/* One thread waits for each in turn; the first is delayed so that the thread really waits. */
 static void test_everything_that_sets_a_key_wakes(void **state)
 {
     Fixture *f = *state;
@@ -217,7 +218,7 @@ static void test_everything_that_sets_a_key_wakes(void **state)
     assert_holds(&f->a, "swap", "1");
     char data[1];
     assert_true(store_queue_pop(&f->a, "push", true, &(StoreValue){ data, 1 }));
-    if (torch_operation != NULL) {
+    if (has_extras) {
         assert_holds(&f->a, "append", "1");
         assert_holds(&f->a, "multi", "1");
         store_barrier(&f->a, "barrier", 2);
@@ -233,7 +234,7 @@ static void test_try_wait_leaves_the_connection_usable(void **state)
     assert_false(store_try_wait(&f->a, "never", 0.1));
     assert_true(seconds_now() - start >= 0.1);
     assert_false(store_try_wait(&f->a, "never", 0));
-    store_set(&f->b, "never", "now", 3); // must not reach the wait that was given up
+    store_set(&f->b, "never", "now", 3); // must not reach the abandoned wait
     store_ping(&f->b);
     assert_holds(&f->a, "never", "now");
     assert_true(store_try_wait(&f->a, "never", 0));
@@ -275,7 +276,7 @@ static void test_many_clients_add_at_once(void **state)
         pthread_join(adders[i].thread, NULL);
         num_last += adders[i].last == NUM_ADDERS * NUM_ADDS;
     }
-    assert_int_equal(num_last, 1); // one of them saw the full sum, as its own
+    assert_int_equal(num_last, 1); // exactly one call returned the full sum
     assert_int_equal(store_add(&f->a, "sum", 0), NUM_ADDERS * NUM_ADDS);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Joining a store: who serves it, who waits for whom, whose keys are whose, what a client sends,
- * and what a rank says when it has to give up. Each rank is a process here, as in a job.
+ * Joining a store: which rank serves it, which ranks wait, each client's keys and requests, and the
+ * message of a rank that gives up. Each rank is a process here, as in a job.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
@@ -35,7 +36,7 @@ static void exchange_with_others(int rank, int port)
 {
     Store store;
     if (rank == 0)
-        usleep(50000); // the others are there before the server
+        usleep(50000); // so that the others start before the server
     store_init(&store, "localhost", port, rank == 0, TIMEOUT);
     CHECK(store.timeout == TIMEOUT, "its calls have %g s", store.timeout);
     for (int other = 0; other < 4; other++) {
@@ -83,7 +84,7 @@ static void test_who_stays_away_is_missed(void **state)
     const int port = net_free_port();
     expect_death(join, port,
                  "no store at 127.0.0.1:%d within %g s (nobody listens there): is rank 0 running");
-    assert_null(strstr(err, "waits for")); // that is said of long waits only
+    assert_null(strstr(err, "waits for")); // only long waits are logged
 }
 
 static void serve_without_descriptors(int rank, int port)
@@ -102,8 +103,7 @@ static void test_who_cannot_serve_says_why(void **state)
                  "cannot serve the store at 127.0.0.1:%d: Too many open files");
 }
 
-/* The agent's rule of PyTorch's TCPStore: what counts as true, and that the port must be its own.
- */
+/* PyTorch's rule for TCPStore's agent: the values that count as true; the port must be its own. */
 static void test_agent_that_serves_already(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void test_agent_that_serves_already(void **state)
         setenv("MASTER_PORT", master_port, 1);
         brief = TIMEOUT;
         if (cases[i].serves)
-            expect_success(serve, 0, port); // joins, and does not wait for the other
+            expect_success(serve, 0, port); // joins without waiting for the other
         else
             expect_death(serve, port,
                          "cannot serve the store at 127.0.0.1:%d: Address already in use");
@@ -132,8 +132,7 @@ static void test_agent_that_serves_already(void **state)
     forget_launcher();
 }
 
-/* Left over from an outer job, whose launcher is not there: no rank waits for it until its timeout.
- */
+/* The variable is left over from an outer job whose launcher has gone: no rank waits a timeout. */
 static void test_agent_that_is_gone(void **state)
 {
     (void)state;
@@ -157,7 +156,7 @@ static void join_named(int rank, int port)
     store_init(&store, named, port, rank == 0, TIMEOUT);
 }
 
-/* Every rank says so at once. */
+/* Every rank fails at once. */
 static void test_addresses_that_are_none(void **state)
 {
     (void)state;
@@ -172,7 +171,7 @@ static void test_addresses_that_are_none(void **state)
     }
 }
 
-/* Rank 0 leaves a key behind, rank 1 must not find it, rank 2 must. */
+/* Rank 0 leaves a key behind, which rank 1 must not find and rank 2 must. */
 static void look_for_key(int rank, int port)
 {
     Store store;
@@ -199,7 +198,7 @@ static void test_attempts_do_not_see_each_others_keys(void **state)
     assert_true(store_check(&store, "ddp.c/none/0/key"));
     assert_true(store_check(&store, "ddp.c/none/1/key"));
     assert_true(store_check(&store, "ddp.c/job 7/1/key"));
-    if (torch_operation != NULL)
+    if (has_extras)
         assert_int_equal(store_num_keys(&store), 4); // and init/
     store_free(&store);
     store_server_stop(server);
@@ -234,7 +233,7 @@ static void put_long_value(int rank, int port)
         store_set(&store, "key", mem_calloc((8 << 20) + 1, 1), (8 << 20) + 1);
 }
 
-/* One letter more than there is room for. */
+/* Names a host one letter longer than the buffer. */
 static void name_long_host(int rank, int port)
 {
     (void)rank;
@@ -264,7 +263,7 @@ static void test_failed_calls_name_store_and_key(void **state)
     assert_non_null(strstr(err, "WAIT never: Connection reset by peer: has the process"));
 }
 
-/* As launchers have it: they end their workers before they end. */
+/* As in launchers, which end their workers before they exit. */
 static void test_a_store_that_may_fail(void **state)
 {
     (void)state;
@@ -276,7 +275,7 @@ static void test_a_store_that_may_fail(void **state)
     store.may_fail = true;
     assert_false(store_try_wait(&store, "never", 0.01));
     assert_int_equal(store_add(&store, "sum", 5), 5);
-    assert_false(store.failed); // a wait that is over is no failure
+    assert_false(store.failed); // a wait that timed out is not a failure
     store_server_stop(server);
     assert_int_equal(store_add(&store, "sum", 5), 0);
     assert_true(store.failed);
@@ -294,8 +293,7 @@ static void test_a_store_that_may_fail(void **state)
 
 static int listening = -1;
 
-/* A server that gets to its client late: VALIDATE has 5 bytes, PING has 5, whose last 4 it sends.
- */
+/* Plays a server that answers late; VALIDATE and PING have 5 bytes, and it echoes PING's last 4. */
 static void answer_late(int rank, int port)
 {
     (void)rank, (void)port;

@@ -14,11 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/memory.h"
 #include "common/comm/store/store_service.c" // for its table
 #include "tests/common/comm/store/store_requests.h"
 
-/* Is this what a stranger may say? */
+/* Returns true if an unknown client may send this. */
 static bool accepts(Service *service, bool validated, const void *bytes, size_t count)
 {
     Client stranger = { .service = service, .validated = validated };
@@ -37,20 +38,20 @@ static void test_nonsense_is_hung_up_on(void **state)
     for (int operation = 1; operation < 256; operation++) {
         const uint8_t byte = (uint8_t)operation;
         assert_false(accepts(&service, false, &byte, 1)); // VALIDATE comes first
-        const bool lacks = torch_operation == NULL && strchr(GETNUMKEYS LIST_KEYS, byte) != NULL;
+        const bool lacks = !has_extras && strchr(GETNUMKEYS LIST_KEYS, byte) != NULL;
         assert_int_equal(accepts(&service, true, &byte, 1), operation <= 18 && !lacks);
     }
 }
 
-/* One more than the limit, and lengths that would overflow any sum. */
+/* Tries one more than the limit, and lengths that would overflow any sum. */
 static void test_absurd_lengths_are_hung_up_on_at_once(void **state)
 {
     (void)state;
     enum { KEY = 8192, KEYS = 131072, VALUE = 8388608 };
     static const struct {
-        const char *start; // up to a length
+        const char *start; // request up to a length
         size_t bytes;
-        uint64_t limit; // of that
+        uint64_t limit; // largest such length
     } cases[] = {
         { BYTES("\1"), KEY },
         { BYTES("\2"), KEY },
@@ -115,7 +116,7 @@ static void test_requests_and_replies_are_kept_up_to_a_limit(void **state)
     bytes_put(&request, BYTES("\1" ONE("k")));
     bytes_put_blob(&request, (Blob){ value, size });
     assert_true(service_feed(&client, request.data, request.count));
-    assert_int_equal(client.in.capacity, 0); // who has said all keeps no memory
+    assert_int_equal(client.in.capacity, 0); // a client with no request left uses no memory
     bytes_free(&request);
     free(value);
     assert_false(accepts(&service, true, BYTES(APPEND("k", ONE("v")))));
@@ -139,12 +140,12 @@ static void test_full_table_refuses_whoever_fills_it(void **state)
     };
     Service service = { 0 };
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
-        if (torch_operation == NULL && strchr("\11\13\22", *requests[i].bytes) != NULL)
+        if (!has_extras && strchr("\11\13\22", *requests[i].bytes) != NULL)
             continue; // APPEND, MULTI_SET, BARRIER
         service.bytes += STORE_MAX_MEMORY - STORE_RESERVE; // as if it were full
         assert_false(accepts(&service, true, requests[i].bytes, requests[i].count));
         assert_true(accepts(&service, true, BYTES(GET("a") DELETE("a") POP("a"))));
-        assert_int_equal(accepts(&service, true, BYTES(LIST_KEYS)), torch_operation != NULL);
+        assert_int_equal(accepts(&service, true, BYTES(LIST_KEYS)), has_extras);
         service.bytes -= STORE_MAX_MEMORY - STORE_RESERVE;
         assert_true(accepts(&service, true, requests[i].bytes, requests[i].count));
         assert_true(accepts(&service, true, BYTES(DELETE("a") DELETE("b") POP("a"))));
@@ -152,8 +153,8 @@ static void test_full_table_refuses_whoever_fills_it(void **state)
     }
 }
 
-/* A client that has stored much leaves a reserve for those that store little: these go on. Where
- * the table is full for all, it can still be read and emptied. */
+/* A client that has stored much leaves a reserve for those that store little, which continue. A
+ * table that is full for all clients can still be read and emptied. */
 static void test_full_table_keeps_the_ranks(void **state)
 {
     (void)state;
@@ -167,7 +168,7 @@ static void test_full_table_keeps_the_ranks(void **state)
     bytes_put(&request, BYTES("\16" ONE("q")));
     bytes_put_blob(&request, (Blob){ value, size });
     assert_true(service_feed(&rank, BYTES(SET("r", ONE("1")) WAIT("a"))));
-    service.bytes += filled; // by the first one, say
+    service.bytes += filled; // as if by the first client
     bool goes_on = true;
     for (int i = 0; i < 3; i++)
         goes_on = service_feed(&filler, request.data, request.count);
@@ -176,7 +177,7 @@ static void test_full_table_keeps_the_ranks(void **state)
     assert_true(service_feed(&rank, BYTES(SET("s", TWO("22")) ADD("n", U64("\1")))));
     assert_true(accepts(&service, true, BYTES(SET("a", ONE("1")) PUSH("q", ONE("x")))));
     char heard[40];
-    assert_int_equal(hear(&rank, heard, sizeof heard), 8 + 1); // the sum, the end of its wait
+    assert_int_equal(hear(&rank, heard, sizeof heard), 8 + 1); // the sum and the end of its wait
 
     service.bytes += STORE_RESERVE + size;
     assert_true(service_feed(&reader, BYTES(POP("q")) - 1));
@@ -195,12 +196,12 @@ static void test_full_table_keeps_the_ranks(void **state)
     assert_int_equal(service.bytes, 0);
 }
 
-/* What counts is what malloc has given away, with what it takes itself, whatever is stored. */
+/* The bytes counted are those malloc has allocated, with its overhead, whatever is stored. */
 static void test_table_counts_what_memory_costs(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); // they have a malloc of their own
+    skip(); // sanitizers have a malloc of their own
 #endif
     Service service = { 0 };
     Client waiting = { .service = &service, .validated = true };
@@ -218,7 +219,7 @@ static void test_table_counts_what_memory_costs(void **state)
         } else {
             assert_true(service_write(&waiting, entry, (Blob){ text, i % 1000 }));
         }
-        if (i % 8 == 3 && torch_operation != NULL) {
+        if (i % 8 == 3 && has_extras) {
             Bytes request = { 0 };
             bytes_put_blob(&request, key);
             bytes_put_blob(&request, (Blob){ text, i % 50 });
@@ -242,7 +243,7 @@ static uint32_t random_below(uint32_t limit)
     return (uint32_t)(random_state >> 33) % limit;
 }
 
-/* Mostly a request that is right, about few keys, so that clients meet. */
+/* Puts a mostly valid request, about few keys, so that clients interact. */
 static void put_random_request(Bytes *request)
 {
     static const char *const arguments[] = { "",   "bb", "bbb", "b",  "bi",  "nb", "nb",
@@ -268,11 +269,11 @@ static void put_random_request(Bytes *request)
                 bytes_put_blob(request, (Blob){ &digit, random_below(8) > 0 });
         }
     }
-    if (random_below(50) == 0) // and now and then one that is not
+    if (random_below(50) == 0) // occasionally an invalid one
         request->data[random_below(request->count)] ^= (uint8_t)(1 << random_below(8));
 }
 
-/* Says it in two pieces, or only a part of it. */
+/* Feeds a random request in two pieces, or only a part of it. */
 static bool say_random(Client *client)
 {
     Bytes request = { 0 };
@@ -287,7 +288,7 @@ static bool say_random(Client *client)
     return accepted;
 }
 
-/* For twalk_r, which comes to a node with children three times. */
+/* Counts a value for twalk_r, which visits a node with children three times. */
 static void count_value(const void *node, VISIT visit, void *count)
 {
     const Entry *entry = *(const Entry *const *)node;
@@ -328,7 +329,7 @@ static void test_random_requests(void **state)
         service_free(&service);
         assert_int_equal(service.bytes, 0);
     }
-    assert_true(num_accepted > (torch_operation != NULL ? 40000 : 20000));
+    assert_true(num_accepted > (has_extras ? 40000 : 20000));
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /*
  * What the store's server does with the bytes of its clients, without any sockets: the meaning of
- * the operations, in all the corners that the protocol's description tells of.
+ * the operations, in all corner cases that the protocol's description mentions.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/comm/store/store_service.h"
 #include "tests/common/comm/store/store_requests.h"
 
@@ -30,7 +31,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* The check behind every test: nothing is left, neither waits nor memory. */
+/* Checks after every test that neither waits nor memory are left. */
 static int tear_down(void **state)
 {
     (void)state;
@@ -45,7 +46,7 @@ static void say(int who, const char *bytes, size_t count)
     assert_true(service_feed(&client[who], bytes, count));
 }
 
-/* All that this client has been answered since it was asked last. */
+/* Asserts all that this client has been sent since the last call. */
 static void assert_heard(int who, const char *bytes, size_t count)
 {
     uint8_t heard[1000];
@@ -92,7 +93,7 @@ static void test_numbers_are_read_as_by_strtoll(void **state)
     (void)state;
     static const struct {
         const char *text;
-        const char *sum; // with 1; NULL: this is no number
+        const char *sum; // sum after adding 1 (NULL if the value is not a number)
     } cases[] = {
         { "40", "41" },
         { " \t\n12abc", "13" },
@@ -136,7 +137,7 @@ static void test_compare_set_in_all_cases(void **state)
     (void)state;
     SAY(0, WAIT("c"));
     SAY(1, COMPARE_SET("c", ONE("x"), ONE("y")) CHECK_KEY("c"));
-    HEARD(1, ONE("x") "\1"); // not stored, and nobody is woken
+    HEARD(1, ONE("x") "\1"); // not stored, and no client is woken
     SILENT(0);
     SAY(1, COMPARE_SET("c", EMPTY, ONE("y")));
     HEARD(1, ONE("y"));
@@ -154,7 +155,7 @@ static void test_waits_count_keys_that_came(void **state)
     HEARD(0, "ping");
     SAY(1, SET("a", EMPTY) DELETE("a"));
     SILENT(0);
-    SAY(1, ADD("b", U64("\0"))); // a has been there: that is enough
+    SAY(1, ADD("b", U64("\0"))); // it is enough that a has existed
     HEARD(0, "\0");
     SAY(0, WAIT_TWO("d", "d"));
     SAY(1, SET("d", EMPTY));
@@ -172,7 +173,7 @@ static void test_waits_are_cancelled_and_replaced(void **state)
     HEARD(0, "\1\1");
     SAY(1, SET("a", EMPTY));
     SILENT(0);
-    SAY(0, WAIT("x") WAIT("a") WAIT("y")); // a is there; y takes the place of x
+    SAY(0, WAIT("x") WAIT("a") WAIT("y")); // a exists; y replaces x
     HEARD(0, "\0");
     SAY(1, SET("y", EMPTY));
     HEARD(0, "\0");
@@ -191,7 +192,7 @@ static void test_push_wakes_the_oldest_waiter_only(void **state)
     SAY(1, WAIT("q"));
     SAY(2, WAIT("q"));
     SAY(3, PUSH("q", ONE("x")));
-    SILENT(0); // it has seen q, and still waits for r
+    SILENT(0); // it has q, and still waits for r
     HEARD(1, "\0");
     SILENT(2);
     SAY(1, POP("q") WAIT("s"));
@@ -211,14 +212,14 @@ static void test_barrier_counts_on(void **state)
     (void)state;
     needs_torch_store();
     SAY(0, BARRIER("b", "\3"));
-    SAY(1, BARRIER("b", "\3") CANCEL_WAIT); // who gives up stays counted
+    SAY(1, BARRIER("b", "\3") CANCEL_WAIT); // a client that cancels stays counted
     HEARD(1, "\1");
     SILENT(0);
     SAY(2, BARRIER("b", "\3"));
     HEARD(0, "\0");
     HEARD(2, "\0");
     SILENT(1);
-    SAY(1, BARRIER("b", "\3") GET("b")); // it works once
+    SAY(1, BARRIER("b", "\3") GET("b")); // a barrier works only once
     HEARD(1, "\0" ONE("4"));
     SAY(0, BARRIER("c", "\2"));
     SAY(1, DELETE("c"));
@@ -227,7 +228,7 @@ static void test_barrier_counts_on(void **state)
     HEARD(0, "\0");
 }
 
-/* Whether the value is absent, shared with a reply, waited for or the entry's alone. */
+/* The value is absent, shared with a reply, waited for, or owned by the entry alone. */
 static void test_append_in_all_cases(void **state)
 {
     (void)state;
@@ -235,7 +236,7 @@ static void test_append_in_all_cases(void **state)
     SAY(0, WAIT("k"));
     SAY(1, APPEND("k", ONE("a")));
     HEARD(0, "\0");
-    SAY(0, GET("k")); // has the old value even if it is sent late
+    SAY(0, GET("k")); // gets the old value even if it is sent late
     SAY(1, APPEND("k", ONE("b")) APPEND("k", TWO("cd")) APPEND("k", EMPTY) GET("k"));
     HEARD(0, ONE("a"));
     HEARD(1, U64("\4") "abcd");
@@ -253,7 +254,7 @@ static void test_who_has_gone_is_not_woken(void **state)
     SAY(1, WAIT("a"));
     service_forget(&client[0]);
     SAY(2, SET("a", EMPTY));
-    service_forget(&client[1]); // woken, but not yet told
+    service_forget(&client[1]); // woken, but not yet sent a reply
     SAY(2, SET("b", EMPTY));
     SILENT(0);
     client[0] = client[1] = (Client){ .service = &service };
@@ -276,7 +277,7 @@ static void test_who_set_a_watched_key_is_missed(void **state)
     HEARD(0, "\0");
 }
 
-enum { LARGE = 100000 }; // bytes: such a value is not copied into replies
+enum { LARGE = 100000 }; // bytes; such a value is not copied into replies
 
 static void set_large(int who, const char *request, size_t bytes, char letter)
 {
@@ -287,7 +288,7 @@ static void set_large(int who, const char *request, size_t bytes, char letter)
     say(who, value, LARGE);
 }
 
-/* The next bytes of the replies, taken in odd pieces. */
+/* Asserts the next bytes of the replies, taken in odd pieces. */
 static void assert_heard_letters(int who, char letter, size_t count)
 {
     uint8_t heard[777];
@@ -308,8 +309,8 @@ static void assert_heard_large(int who, char letter, size_t count)
     assert_heard_letters(who, letter, count);
 }
 
-/* A reply has the value that was there when it was asked for, whatever happens before it is sent;
- * and it takes no memory of its own. */
+/* A reply has the value from the time of the request, whatever happens before it is sent, and takes
+ * no memory of its own. */
 static void test_large_replies_are_not_copied(void **state)
 {
     (void)state;
@@ -321,7 +322,7 @@ static void test_large_replies_are_not_copied(void **state)
     set_large(0, BYTES("\1" ONE("k")), 'b');
     assert_in_range(service.bytes, before + LARGE, before + LARGE + 1000);
     SAY(2, GET("k"));
-    if (torch_operation != NULL)
+    if (has_extras)
         set_large(0, BYTES("\11" ONE("k")), 'b'); // APPEND
     SAY(3, COMPARE_SET("k", ONE("x"), ONE("y")));
     set_large(0, BYTES("\16" ONE("q")), 'q'); // QUEUE_PUSH
@@ -337,12 +338,12 @@ static void test_large_replies_are_not_copied(void **state)
     SILENT(1);
     assert_heard_large(2, 'a', LARGE);
     assert_heard_large(2, 'b', LARGE);
-    assert_heard_large(3, 'b', torch_operation != NULL ? 2 * LARGE : LARGE);
+    assert_heard_large(3, 'b', has_extras ? 2 * LARGE : LARGE);
     uint64_t length = 0;
     assert_int_equal(hear(&client[3], &length, sizeof length), sizeof length);
-    assert_int_equal(length, 1); // of the queue
+    assert_int_equal(length, 1); // the queue's length
     assert_heard_large(3, 'q', LARGE);
-    assert_in_range(service.bytes, 1, 1000); // nothing is left of what was replaced
+    assert_in_range(service.bytes, 1, 1000); // nothing is left of the replaced values
 
     set_large(0, BYTES("\1" ONE("k")), 'c');
     SAY(1, GET("k"));

@@ -1,4 +1,4 @@
-/* The tcp backend's own promises: no strangers, no byte too many, and waiting costs nothing. */
+/* The tcp backend's own guarantees: no unknown peers, no extra bytes, and idle waiting. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "beyond/usage.h"
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 #include "common/comm/store/net.h"
@@ -20,17 +21,17 @@
 
 #define PATIENCE 200.0 // seconds
 #define CROWD 300 // connections
-#define LARGE 300000 // floats; more than the kernel keeps for a rank that does not read
+#define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
 
 static float data[LARGE];
 
-/* What rank 0 leaves for the others in a job without a secret (tcp_mesh.c). */
+/* What rank 0 stores for the others in a job without a secret (tcp_mesh.c). */
 typedef struct {
     char version[8];
     Key256 key;
 } Offer;
 
-/* What a rank says first. */
+/* A rank's first message. */
 typedef struct {
     Key256 key;
     int32_t caller, answerer, channel;
@@ -47,7 +48,7 @@ static int call_rank_0(Store *store)
     return fd;
 }
 
-/* Calls rank 0's port; true if it is shown the door. */
+/* Connects to rank 0's port. Returns true if rank 0 closes the connection. */
 static bool is_turned_away(Store *store, const void *hello, size_t bytes)
 {
     const double deadline = seconds_now() + PATIENCE;
@@ -59,13 +60,13 @@ static bool is_turned_away(Store *store, const void *hello, size_t bytes)
     return closed;
 }
 
-/* As if rank 1 had come: rank 0 forms the group, and waits for it there. */
+/* Pretends that rank 1 has come: rank 0 forms the group, and waits for it there. */
 static void let_rank_0_go_on(Rank *rank)
 {
     store_set(&rank->store, "group 1/agreement 0", "", 0);
 }
 
-/* Rank 1 lets strangers go first. */
+/* Rank 1 lets unknown peers connect first. */
 static void strangers_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -81,9 +82,9 @@ static void strangers_body(Rank *rank)
         store_get(&rank->store, "group 1/tcp version 0", &offer, sizeof offer);
         const Opening others[] = {
             { { "guessed" }, 1, 0, 0 }, // a rank of another group, or of an earlier attempt
-            { offer.key, 0, 0, 0 }, // these know the key, but no rank is called so
+            { offer.key, 0, 0, 0 }, // these have the key, but no rank has this number
             { offer.key, 2, 0, 0 },     { offer.key, -1, 0, 0 }, { offer.key, 1, 0, 2 },
-            { offer.key, 1, 0, -1 },    { offer.key, 1, 1, 0 }, // it means another rank
+            { offer.key, 1, 0, -1 },    { offer.key, 1, 1, 0 }, // for another rank
         };
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             CHECK(is_turned_away(&rank->store, &others[i], sizeof others[i]),
@@ -106,10 +107,10 @@ static void test_strangers_are_turned_away(void **state)
     int num_warnings = 0;
     for (const char *at = end[0].errors; (at = strstr(at, "turned away a connection")); at++)
         num_warnings++;
-    assert_int_equal(num_warnings, on_demand.form != NULL ? 8 : 10); // 8 are logged, or each
+    assert_int_equal(num_warnings, has_extras ? 8 : 10); // 8 are logged, or all
 }
 
-/* Rank 0 is of the build that `context` names, as far as the others can see. */
+/* Rank 0 appears to the others as the build that `context` names. */
 static void version_body(Rank *rank)
 {
     const char *token = rank->context;
@@ -118,7 +119,7 @@ static void version_body(Rank *rank)
         rank_join(rank, &pg);
     store_set(&rank->store, "group 1/tcp version 0", token, strlen(token));
     store_set(&rank->store, "group 1/agreement 0", "", 0);
-    store_ping(&rank->store); // it has them
+    store_ping(&rank->store); // the store has them now
 }
 
 static void test_a_rank_of_another_version_is_told_so(void **state)
@@ -132,7 +133,7 @@ static void test_a_rank_of_another_version_is_told_so(void **state)
     }
 }
 
-/* As above, but rank 1 brings a crowd that says nothing, or half a hello, and does not leave. */
+/* As above, but rank 1 opens many connections that send nothing or half a hello, and stay open. */
 static void crowd_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -162,8 +163,8 @@ static void crowd_body(Rank *rank)
 static void test_a_crowd_keeps_nobody_out(void **state)
 {
     (void)state;
-    if (on_demand.form == NULL)
-        skip(); // without the extra one caller is read after the other
+    if (!has_extras)
+        skip(); // without the extra, connections are read one after the other
     RankEnd end[MAX_RANKS];
     ranks_run(2, crowd_body, NULL, end);
     assert_string_equal(end[1].errors, "");
@@ -220,7 +221,7 @@ static void test_waiting_costs_nothing(void **state)
     ranks_run_well(3, patient_body, NULL);
 }
 
-/* By which thread the latest call was begun, and how many are completed. */
+/* The thread that began the latest call, and the number of completed calls. */
 typedef struct {
     pthread_t driver;
     atomic_int num_completed;
