@@ -110,6 +110,7 @@ class Job:
         self.agents = [None] * len(self.ranks)
         self.launches = self.strikes = self.killed = 0
         self.done = False
+        self.next_look, self.last = 0, set()
 
     def mark(self, agent):
         return f"CHAOS={self.folder}/{agent}"
@@ -157,6 +158,7 @@ class Job:
 
     def keep_up(self):
         """Starts again who has ended before the job was done. True once it is."""
+        self.wake_last()
         for agent, process in enumerate(self.agents):
             status = process.poll() if process else -1
             if status == 0:
@@ -168,6 +170,16 @@ class Job:
                     self.nothing_left(agent)
                 self.start(agent)
         return self.done and all(agent.poll() is not None for agent in self.agents)
+
+    def wake_last(self):
+        """Continues ranks that were stopped after their last collective: nobody is left to miss them."""
+        if time.monotonic() > self.next_look:
+            self.next_look = time.monotonic() + 2 * STOP_TIMEOUT
+            last = set(self.rank_pids())
+            last = last if all(map(is_stopped, last)) else set()
+            for pid in last & self.last:
+                send(pid, signal.SIGCONT)
+            self.last = last
 
     def nothing_left(self, agent):
         await_until(f"all of launcher {agent} to be gone", lambda: not processes(self.mark(agent)))

@@ -3,10 +3,12 @@
 
 setup_file() {
     export STUDENTS=$BATS_FILE_TMPDIR/students
+    [ -n "$(git ls-files)" ] || return 0
     PROCESSORS=$(uname -m) make -s student-tree OUT="$STUDENTS" LABS="02b ring"
 }
 
 setup() {
+    [ -d "$STUDENTS" ] || skip "git lists no files of this copy of the tree"
     cd "${BATS_TEST_DIRNAME%/tests/*}" || return
 }
 

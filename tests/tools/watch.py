@@ -145,10 +145,9 @@ def signals(folder):
     with Job(folder) as job, Watch(job.dir) as watch, Viewer(watch) as viewer:
         first = viewer.until(trains)
         assert watch.signal(1, "stop")[0] == 200
-        report = viewer.until(lambda report: not report["well"])
+        report = viewer.until(lambda report: [report["ranks"][rank]["waits_for"] for rank in (0, 2)] == [[1], [1]])
         assert "wait for rank 1" in report["verdict"] and "is stopped" in report["verdict"], report["verdict"]
         assert [rank["process"] for rank in report["ranks"]] == ["running", "stopped", "running"]
-        assert report["ranks"][0]["waits_for"] == [1] == report["ranks"][2]["waits_for"], report["ranks"]
         assert watch.signal(1, "continue")[0] == 200
         viewer.until(lambda report: report["well"])
         assert watch.signal(2, "kill")[0] == 200

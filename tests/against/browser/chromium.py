@@ -81,7 +81,12 @@ class Page:
         """The first value of the expression that is true."""
         deadline = time.monotonic() + self.seconds
         while time.monotonic() < deadline:
-            value = self.evaluate(expression)
+            try:
+                value = self.evaluate(expression)
+            except AssertionError as error:
+                if "navigated or closed" not in str(error):  # the page that was asked has been left
+                    raise
+                value = None
             if value:
                 return value
             time.sleep(0.05)

@@ -350,10 +350,10 @@ static void test_value(void **state)
 {
     (void)state;
     for (const Option *option = args_options; option->name != NULL; option++) {
-        static const char *const typed[] = { [OPTION_INT] = "7",
-                                             [OPTION_UINT64] = "8",
-                                             [OPTION_REAL] = "0.7",
-                                             [OPTION_RATE] = "3gbit" };
+        static const char *const typed[OPTION_ACTION + 1] = { [OPTION_INT] = "7",
+                                                              [OPTION_UINT64] = "8",
+                                                              [OPTION_REAL] = "0.7",
+                                                              [OPTION_RATE] = "3gbit" };
         const bool is_word = option->kind == OPTION_SWITCH || option->kind == OPTION_CHOICE;
         const bool is_path = option->kind == OPTION_STRING || option->kind == OPTION_OPTIONAL;
         char word[16], value[ARGS_VALUE_BYTES];

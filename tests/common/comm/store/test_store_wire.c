@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -54,6 +55,7 @@ static void puppet_start(Puppet *puppet, void *(*play)(void *))
 
 static void puppet_end(Puppet *puppet)
 {
+    shutdown(puppet->listener, SHUT_RDWR); // a client that came too late to connect never will
     pthread_join(puppet->thread, NULL);
     close(puppet->listener);
 }
