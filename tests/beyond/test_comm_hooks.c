@@ -1,16 +1,11 @@
 /* The hooks of beyond/comm_hooks: their results, their state, and what they do not change. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "beyond/comm_hooks/bf16_hook.h"
 #include "beyond/comm_hooks/power_sgd.h"
 #include "common/base/log.h"
 #include "tests/common/comm/ddp_training.h"
+#include "tests/helpers/unit.h"
 
 enum { N = 12, M = 20, NUMEL = N * M + N, STEPS = 5 };
 

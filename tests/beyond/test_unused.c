@@ -1,14 +1,9 @@
 /* Passes that do not use every parameter: which gradients are averaged, and which are not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "beyond/unused/unused.h"
 #include "common/base/log.h"
 #include "tests/common/comm/ddp_training.h"
+#include "tests/helpers/unit.h"
 
 /* Adds the gradient of parameter i, as a part of the backward pass. */
 static void use(Unused *unused, Training *t, int i)

@@ -2,15 +2,11 @@
  * where the output is at most 0, which NaN is not, and the last NaN of a window is its largest.
  * The forward pass is compared with the plain device's. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "common/base/rng.h"
 #include "common/nn/device.h"
+#include "tests/helpers/unit.h"
 
 enum { IMAGES = 3, MOST = 4096 };
 

@@ -1,18 +1,13 @@
 /* The nccl backend passes every backend's cases, between GPUs; in graphs, and beside threads. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "common/base/cuda.h"
 #include "common/base/signals.h"
 #include "tests/common/comm/collective_cases.h"
 #include "tests/cuda/gpu_ranks.h"
+#include "tests/helpers/unit.h"
 
 #define NUMEL 1000
 

@@ -1,17 +1,12 @@
 /* Ranks of the nccl backend whose watchdog queries CUDA and gets no answer, or a late one. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "common/base/cuda.h"
 #include "tests/cuda/gpu_ranks.h"
+#include "tests/helpers/unit.h"
 
 #define TIMEOUT 12 // seconds at first; a rank may be silent for a quarter of it
 #define NUMEL 1000

@@ -1,11 +1,5 @@
 /* GPU memory staged through the host: tcp on a GPU, which several ranks may share. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "common/base/cuda.h"
 #include "common/base/memory.h"
@@ -13,6 +7,7 @@
 #include "tests/common/comm/collective_cases.h"
 #include "tests/cuda/gpu_ranks.h"
 #include "tests/extras/hierarchical/split_cases.h"
+#include "tests/helpers/unit.h"
 
 #define NUM_BUCKETS 100 // more than staging has slots
 #define NUMEL 5000

@@ -3,12 +3,6 @@
  * seeds.py makes: none of them crashes, hangs, or, under AddressSanitizer, leaks. make check-fuzz
  * searches for new ones.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -20,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/fuzz/targets.h"
+#include "tests/helpers/unit.h"
 
 enum { INPUT_BYTES = 1 << 20 };
 enum { MOST_KEPT = 10, LEAST_MADE = 100 }; // inputs for each target

@@ -2,17 +2,13 @@
 #ifndef TESTS_HELPERS_CHILD_H
 #define TESTS_HELPERS_CHILD_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/helpers/unit.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 

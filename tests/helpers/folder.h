@@ -2,17 +2,13 @@
 #ifndef TESTS_HELPERS_FOLDER_H
 #define TESTS_HELPERS_FOLDER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/helpers/unit.h"
 
 static char folder[] = "/tmp/ddp_test_XXXXXX";
 

@@ -1,18 +1,15 @@
 #include "tests/helpers/ranks.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "common/base/log.h"
 #include "common/comm/store/store.h"
+#include "tests/helpers/unit.h"
 
 #define RANKS_SECONDS 900 // a rank that runs longer hangs
 

@@ -1,10 +1,4 @@
 /* Failures are sent between nodes as JSON and decoded unchanged; invalid ones are refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +6,7 @@
 #include <unistd.h>
 
 #include "launcher/launch.h"
+#include "tests/helpers/unit.h"
 
 static const Failure EXAMPLE = {
     .status = 137,

@@ -1,15 +1,10 @@
 /* How the launcher parses torchrun's flags. tests/steps/ddprun.bats tests errors. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "launcher/elastic_group.h"
+#include "tests/helpers/unit.h"
 
 #define PARSE(flags, ...) \
     do { \

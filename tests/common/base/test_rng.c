@@ -1,18 +1,14 @@
 /* Random numbers, compared with both generators' published vectors and with PyTorch's (golden). */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "common/base/rng.h"
 #include "common/nn/device.h"
+#include "tests/helpers/unit.h"
 
 enum { ROWS = 2048, COLUMNS = 20 };
 

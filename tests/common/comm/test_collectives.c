@@ -1,14 +1,9 @@
 /* Every collective of a backend, in groups of 1 to 5 ranks. DDP_TEST_BACKEND names the backend. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "tests/common/comm/collective_cases.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 static void body(Rank *rank)
 {

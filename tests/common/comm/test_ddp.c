@@ -1,16 +1,11 @@
 /* The Reducer at work: the order in which buckets are sent, and the results. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "tests/common/comm/ddp_training.h"
+#include "tests/helpers/unit.h"
 
 static void mean_body(Rank *rank)
 {

@@ -1,16 +1,11 @@
 /* The Reducer's buckets: which gradients share one, by PyTorch's rule and for any sizes. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "common/base/rng.h"
 #include "tests/common/comm/ddp_training.h"
+#include "tests/helpers/unit.h"
 
 /* conv1.weight, conv1.bias, conv2.weight, conv2.bias, fc1.weight, fc1.bias, fc2.weight, fc2.bias */
 static const size_t cnn_sizes[] = { 288, 32, 18432, 64, 1179648, 128, 1280, 10 };

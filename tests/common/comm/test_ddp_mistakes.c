@@ -1,12 +1,7 @@
 /* Mistakes in the use of the Reducer: messages name the rank, the mistake and the fix. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/common/comm/ddp_training.h"
+#include "tests/helpers/unit.h"
 
 /* In all three bodies rank 1 makes the mistake. */
 static void forgotten_body(Rank *rank)

@@ -1,13 +1,8 @@
 /* Tied and frozen parameters: when their buckets are sent, and which are in no bucket. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "common/base/log.h"
 #include "tests/common/comm/ddp_training.h"
+#include "tests/helpers/unit.h"
 
 // Parameter 2 is used by two layers and 5 by three; 4 and 8 are frozen.
 static const int uses[NUM_PARAMETERS] = { 1, 1, 2, 1, 0, 3, 1, 1, 0 };

@@ -1,13 +1,9 @@
 /* A diverged training ends on all ranks, and rank 0 names the ranks whose loss diverged first. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "common/base/log.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 static void body(Rank *rank)
 {

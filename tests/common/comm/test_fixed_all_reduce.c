@@ -2,13 +2,7 @@
  * --reduce-order fixed between ranks: all_reduce equals a tree computed by hand, bit for bit, for
  * whole and split arrays; the other collectives are unchanged; and what such a group refuses.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "05_fault_tolerance/checks/reduce_order.h"
 #include "common/base/log.h"
@@ -17,6 +11,7 @@
 #include "common/comm/backend.h"
 #include "tests/common/comm/collective_cases.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 enum { MAX_COUNT = 100003 };
 

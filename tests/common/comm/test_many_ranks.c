@@ -5,15 +5,9 @@
  */
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 #include "beyond/usage.h"
 #include "common/base/comfort.h"
@@ -22,6 +16,7 @@
 #include "common/comm/backend.h"
 #include "common/comm/tcp/tcp_mesh.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 /* A rank's total of sent bytes and messages. */
 typedef struct {

@@ -1,10 +1,4 @@
 /* Observers see every call on the group and its subgroups, in every state and in order. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 #define MAX_SEEN 64
 

@@ -1,18 +1,13 @@
 /* How a group forms and ends: absent or disagreeing ranks are named, and nothing is left behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 #include "common/comm/store/net.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 /* The line with which a rank announces itself; its content is tested elsewhere. */
 static const char LINE[] = "rank 0 has --backend tcp, --device cpu, 4 ranks";

@@ -1,10 +1,4 @@
 /* Data parallel training: replicas stay identical, and buckets are sent during backward. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -17,6 +11,7 @@
 #include "common/comm/store/net.h"
 #include "common/data/dataloader.h"
 #include "common/nn/optim.h"
+#include "tests/helpers/unit.h"
 
 enum { BATCH_SIZE = 32, MAX_EVENTS = 64 };
 

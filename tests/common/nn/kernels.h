@@ -3,16 +3,12 @@
 #ifndef TESTS_COMMON_NN_KERNELS_H
 #define TESTS_COMMON_NN_KERNELS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "common/nn/device.h"
 #include "tests/common/nn/on_device.h"
 #include "tests/common/nn/reference.h"
+#include "tests/helpers/unit.h"
 
 enum { MAX_THREADS = 3, MAX_KEPT = 8192 };
 

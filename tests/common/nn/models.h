@@ -2,17 +2,13 @@
 #ifndef TESTS_COMMON_NN_MODELS_H
 #define TESTS_COMMON_NN_MODELS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include <string.h>
 
 #include "common/nn/model.h"
 #include "tests/common/nn/on_device.h"
+#include "tests/helpers/unit.h"
 
 enum { ROWS = 6, PIXELS = 28 * 28, CLASSES = 10 };
 

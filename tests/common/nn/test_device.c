@@ -1,10 +1,5 @@
 /* A rank's device and threads, the conversion of weights, and the gathering of batches. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +7,7 @@
 #include "common/base/host.h"
 #include "common/nn/device.h"
 #include "tests/common/nn/on_device.h"
+#include "tests/helpers/unit.h"
 
 static int clear_environment(void **state)
 {

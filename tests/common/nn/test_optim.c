@@ -1,16 +1,12 @@
 /* Each optimizer for ten steps against its definition in torch.optim, in double. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <string.h>
 
 #include "common/nn/optim.h"
 #include "tests/common/nn/on_device.h"
+#include "tests/helpers/unit.h"
 
 enum { STEPS = 10, STEPS_PER_EPOCH = 2 };
 

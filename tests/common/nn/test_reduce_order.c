@@ -4,13 +4,7 @@
  * from batches of one row without shards; and, for the linear model with more than one row in a
  * shard, gradients computed here.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <string.h>
@@ -18,6 +12,7 @@
 #include "common/base/memory.h"
 #include "common/nn/model.h"
 #include "tests/common/nn/on_device.h"
+#include "tests/helpers/unit.h"
 
 enum { SHARDS = 8, FEATURES = 20, MAX_ROWS = 1200, MAX_IMAGES = 200 };
 

@@ -1,14 +1,8 @@
 /* All-reduce in stages: for any ranks per node flat's result, with fewer bytes between nodes. */
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "common/base/log.h"
 #include "common/base/memory.h"
@@ -16,6 +10,7 @@
 #include "tests/common/comm/collective_case.h"
 #include "tests/common/comm/collective_cases.h"
 #include "tests/common/comm/ddp_training.h"
+#include "tests/helpers/unit.h"
 
 #define COUNT 240000 // floats, divisible by all world sizes here
 

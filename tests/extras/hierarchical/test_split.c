@@ -1,19 +1,14 @@
 /* Groups within a group: their members, their results, and the rank named when one fails. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "05_fault_tolerance/checks/reduce_order.h"
 #include "common/base/log.h"
 #include "extras/hierarchical/split.h"
 #include "tests/extras/hierarchical/split_cases.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 #define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
 

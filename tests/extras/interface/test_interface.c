@@ -1,14 +1,10 @@
 /* The address of an interface, which GLOO_SOCKET_IFNAME names; tests/steps/nodes.bats has the
  * variable's other tests. */
 #include "extras/interface/interface.h"
+#include "tests/helpers/unit.h"
 
 #include <errno.h>
 #include <netdb.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static void test_the_address_is_numeric(void **state)
 {

@@ -2,21 +2,16 @@
  * Ranks that are not connected from the start: they connect when they need each other, even if one
  * of them computes; and all learn which rank is missing, as in small groups.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "common/base/log.h"
 #include "extras/on_demand/on_demand.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 enum { FEW = 8, SEVERAL = 13, LARGE = 300000 }; // LARGE: floats, more than is buffered
 

@@ -4,11 +4,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -16,14 +12,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"
 #include "extras/shared_memory/pipe.h"
 #include "tests/common/comm/collective_cases.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 enum { MAX_COUNT = 3000001, NUM_TINY = 20000, TINY_SECONDS = 60 };
 

@@ -2,12 +2,6 @@
 #ifndef TESTS_STEPS_05_FAULT_TOLERANCE_FLIGHT_RUN_H
 #define TESTS_STEPS_05_FAULT_TOLERANCE_FLIGHT_RUN_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +11,7 @@
 #include "05_fault_tolerance/checks/flight_recorder.h"
 #include "common/base/log.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 

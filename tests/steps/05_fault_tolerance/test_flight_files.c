@@ -1,10 +1,4 @@
 /* Synthetic and damaged flight records, and the verdicts on them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +10,7 @@
 #include "05_fault_tolerance/checks/flight_recorder.h"
 #include "common/base/log.h"
 #include "common/comm/backend.h"
+#include "tests/helpers/unit.h"
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 #include "tools/doctor/source_line.h"

@@ -1,10 +1,4 @@
 /* Injected faults: their syntax, their effects, and how --check-sync finds them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +8,7 @@
 #include "05_fault_tolerance/snapshot_folder.h"
 #include "common/base/log.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 static void test_specs(void **state)
 {

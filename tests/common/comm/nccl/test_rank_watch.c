@@ -1,18 +1,13 @@
 /* The rank to blame: from reports of all kinds, and among ranks that stop reporting. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "common/base/log.h"
 #include "common/comm/nccl/rank_watch.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 #define SUM "all_reduce #7 of 10 float32 (sum)"
 

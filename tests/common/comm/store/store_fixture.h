@@ -2,12 +2,6 @@
 #ifndef TESTS_COMMON_COMM_STORE_STORE_FIXTURE_H
 #define TESTS_COMMON_COMM_STORE_STORE_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
@@ -15,6 +9,7 @@
 #include "common/comm/store/net.h"
 #include "common/comm/store/store.h"
 #include "tests/common/comm/store/store_requests.h"
+#include "tests/helpers/unit.h"
 
 #define TIMEOUT 300.0 // seconds
 

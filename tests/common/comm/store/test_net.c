@@ -2,12 +2,6 @@
  * TCP with deadlines: where a listener can be reached from, that every wait ends in time with the
  * right error, and that neither signals nor vanished peers disturb it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <math.h>
@@ -23,6 +17,7 @@
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
 #include "common/comm/tcp/tcp_mesh.h"
+#include "tests/helpers/unit.h"
 
 #define PATIENCE 300 // seconds allowed for immediate operations on a busy machine
 #define NOT_OURS "203.0.113.7" // an address for documentation only (RFC 5737)

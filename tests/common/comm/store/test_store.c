@@ -2,12 +2,6 @@
  * The store's client against our server: every operation, waiting and waking, many clients at once.
  * What store_init adds, and errors that end a process, are in test_store_init.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,6 +14,7 @@
 #include "common/comm/store/store.h"
 #include "tests/common/comm/store/store_ops.h"
 #include "tests/common/comm/store/store_requests.h"
+#include "tests/helpers/unit.h"
 
 #define TIMEOUT 300.0 // seconds
 

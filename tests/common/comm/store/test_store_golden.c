@@ -3,12 +3,6 @@
  * and compares each reply byte for byte. A record that was made "while conn N blocks in" something
  * is played between that request and its reply, so that blocking and waking are tested too.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,6 +13,7 @@
 #include "common/comm/store/store.h"
 #include "common/comm/store/store_protocol.h"
 #include "tests/common/comm/store/store_requests.h"
+#include "tests/helpers/unit.h"
 
 #define TIMEOUT 300.0 // seconds to wait for a reply
 enum { MAX_RECORDS = 512, MAX_CONNECTIONS = 16 };

@@ -2,12 +2,6 @@
  * Joining a store: which rank serves it, which ranks wait, each client's keys and requests, and the
  * message of a rank that gives up. Each rank is a process here, as in a job.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -21,6 +15,7 @@
 #include "tests/common/comm/store/store_ops.h"
 #include "tests/common/comm/store/store_requests.h"
 #include "tests/helpers/rank_process.h"
+#include "tests/helpers/unit.h"
 
 #define TIMEOUT 300.0 // seconds; ranks that are to fail wait for brief
 

@@ -2,12 +2,6 @@
  * Bytes that no honest client sends, without any sockets: nonsense, absurd lengths, more than the
  * server keeps, and requests at random, right and almost right.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +12,7 @@
 #include "common/base/memory.h"
 #include "common/comm/store/store_service.c" // for its table
 #include "tests/common/comm/store/store_requests.h"
+#include "tests/helpers/unit.h"
 
 /* Returns true if an unknown client may send this. */
 static bool accepts(Service *service, bool validated, const void *bytes, size_t count)

@@ -2,12 +2,6 @@
  * What the store's server does with the bytes of its clients, without any sockets: the meaning of
  * the operations, in all corner cases that the protocol's description mentions.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +9,7 @@
 #include "common/base/comfort.h"
 #include "common/comm/store/store_service.h"
 #include "tests/common/comm/store/store_requests.h"
+#include "tests/helpers/unit.h"
 
 static Service service;
 static Client client[4];

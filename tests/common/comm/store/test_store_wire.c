@@ -2,12 +2,6 @@
  * The store's client on the wire: what it sends, byte for byte, and how it handles a server that is
  * late, silent, or not a store at all.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,6 +12,7 @@
 #include "common/comm/store/store_protocol.h"
 #include "tests/common/comm/store/store_ops.h"
 #include "tests/helpers/rank_process.h"
+#include "tests/helpers/unit.h"
 
 #define TIMEOUT 600.0 // seconds; ranks that are to fail wait for brief
 

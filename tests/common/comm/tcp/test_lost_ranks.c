@@ -1,16 +1,11 @@
 /* Ranks that die, stop or wait for each other: which rank is named, by which ranks, how soon. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "common/base/log.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 #define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
 

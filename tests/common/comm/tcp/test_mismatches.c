@@ -1,11 +1,6 @@
 /* Mismatched or invalid calls: every rank names them and the ranks that made them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +9,7 @@
 #include "common/comm/store/net.h"
 #include "common/comm/tcp/tcp_mesh.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 #define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
 

@@ -1,15 +1,9 @@
 /* The tcp backend's own guarantees: no unknown peers, no extra bytes, and idle waiting. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "beyond/usage.h"
 #include "common/base/comfort.h"
@@ -18,6 +12,7 @@
 #include "common/comm/store/net.h"
 #include "common/comm/tcp/tcp_mesh.h"
 #include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
 
 #define PATIENCE 200.0 // seconds
 #define CROWD 300 // connections
