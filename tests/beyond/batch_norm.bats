@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The asides train_batch_norm and train_sync_batch_norm: buffers that all ranks share, and that a file keeps.
 # (tests/against/torch/batch_norm.bats compares them with PyTorch.)
-load near
+load ../helpers/training
 
 setup() {
     scratch=$(mktemp -d)

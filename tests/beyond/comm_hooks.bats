@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The asides train_bf16_hook and train_power_sgd: what they learn, and what they send.
-load near
+load ../helpers/training
 
 setup() {
     scratch=$BATS_TEST_TMPDIR

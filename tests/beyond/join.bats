@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The asides train_uneven and train_join: ranks with different numbers of rows hang, or join.
 # (tests/against/torch/join.bats compares them with PyTorch.)
-load near
+load ../helpers/training
 
 setup() {
     scratch=$(mktemp -d)

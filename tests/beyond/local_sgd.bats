@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The asides of beyond/local_sgd: what they learn, what they send, and when. Beside PyTorch:
 # tests/against/torch/local_sgd.py.
-load near
+load ../helpers/training
 
 setup() {
     scratch=$BATS_TEST_TMPDIR

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The aside train_tensor_parallel: the results of one rank, and its files. Beside PyTorch:
 # tests/against/torch/tensor_parallel.py.
-load near
+load ../helpers/training
 
 setup() {
     scratch=$BATS_TEST_TMPDIR

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The asides train_zero1 to train_zero3: DDP's result in less memory, and DDP's files. train_zero4 and 5 send less.
-load near
+load ../helpers/training
 
 setup() {
     scratch=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The asides of beyond/ with --device cuda on the stand-in: the CPU's weights, on two GPUs and on three.
-load ../beyond/near
+load ../helpers/training
 
 setup() {
     scratch=$BATS_TEST_TMPDIR

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # --conv cudnn on the stand-in, whose cuDNN lists algorithms that must not be taken before a good one
 # (tests/cuda_stand_in/cudnn.c).
+load ../helpers/training
 
 setup() {
     scratch=$BATS_TEST_TMPDIR
@@ -14,14 +15,6 @@ train() {
         --metrics-dir "$dir" --max-steps 8 "$@"
     echo "$output"
     [ "$status" -eq 0 ]
-}
-
-# near DIR DIR TOLERANCE [AT_LEAST]: the losses of two runs are that near, and not nearer than that.
-near() {
-    paste <(jq .loss "$scratch/$1/rank0.jsonl") <(jq .loss "$scratch/$2/rank0.jsonl") |
-        awk -v tolerance="$3" -v least="${4:-0}" '
-            { d = ($1 - $2) / $2; d = d < 0 ? -d : d; if (!(d <= tolerance)) bad = 1; if (d > most) most = d }
-            END { print NR " steps, off by " most; exit bad || NR < 8 || most < least }'
 }
 
 @test "convolutions and their gradients are those of loops in double, pooled or not, of every shape" {
@@ -48,13 +41,13 @@ near() {
 @test "float32, tf32, bf16 and fp16: as near to im2col's losses as their rounding allows, and not nearer" {
     train im2col --dropout off --conv im2col
     train fp32 --dropout off --conv cudnn
-    near fp32 im2col 1e-5
+    losses_near fp32 im2col 1e-5
     for way in "tf32 2e-2 1e-7 --tf32 on" "fp16 2e-2 1e-7 --amp fp16" "bf16 5e-2 1e-5 --amp bf16"; do
         read -r name tolerance least options <<<"$way"
         train "$name" --dropout off --conv cudnn $options
-        near "$name" im2col "$tolerance" "$least"
+        losses_near "$name" im2col "$tolerance" "$least"
         train "$name-im2col" --dropout off $options
-        near "$name" "$name-im2col" "$tolerance"
+        losses_near "$name" "$name-im2col" "$tolerance"
     done
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Ranks with --device cuda on the stand-in: the CPU's numbers, whichever way the gradients go.
+load ../helpers/training
 
 setup() {
     scratch=$BATS_TEST_TMPDIR
@@ -15,12 +16,6 @@ train() {
     echo "$output"
 }
 
-# near DIR DIR: the losses of two runs agree.
-near() {
-    paste <(jq .loss "$scratch/$1/rank0.jsonl") <(jq .loss "$scratch/$2/rank0.jsonl") |
-        awk '{ d = ($1 - $2) / $2; if (!(d <= 1e-4 && d >= -1e-4)) bad = 1 } END { exit bad || NR < 8 }'
-}
-
 @test "over nccl, in graphs too, and over tcp two GPUs give the losses of two CPUs" {
     train cpu 2 --device cpu
     train nccl 2 --device cuda
@@ -29,8 +24,8 @@ near() {
     [ "$status" -eq 0 ]
     train tcp 2 --device cuda --backend tcp
     [ "$status" -eq 0 ]
-    near nccl cpu
-    near tcp cpu
+    losses_near nccl cpu 1e-4
+    losses_near tcp cpu 1e-4
     cmp "$scratch/nccl/cnn_digits.safetensors" "$scratch/graph/cnn_digits.safetensors"
     cmp "$scratch/nccl/rank1.jsonl" "$scratch/graph/rank1.jsonl"
 }
@@ -54,7 +49,7 @@ near() {
     train wrapped 3 --device cuda --backend tcp
     [ "$status" -eq 0 ]
     [ "$(grep -c '^.rank 0/3. 3 ranks share the 2 GPUs of this node$' <<<"$output")" -eq 1 ]
-    near wrapped cpu
+    losses_near wrapped cpu 1e-4
     train refused 3 --device cuda
     [ "$status" -eq 2 ]
     [ "$(grep -c -- '--device cuda: 3 ranks on this node, but 2 GPUs; start 2 ranks per node, or use --backend tcp' \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The programs with --device cuda on the stand-in: the CPU's numbers, the same bits in whatever order
 # the work of the streams is done, and graphs that replay what they recorded.
+load ../helpers/training
 
 setup() {
     scratch=$BATS_TEST_TMPDIR
@@ -14,14 +15,6 @@ train() {
         --metrics-dir "$dir" "$@"
     echo "$output"
     [ "$status" -eq 0 ]
-}
-
-# near DIR DIR TOLERANCE [AT_LEAST]: the losses of two runs are that near, and not nearer than that.
-near() {
-    paste <(jq .loss "$scratch/$1/rank0.jsonl") <(jq .loss "$scratch/$2/rank0.jsonl") |
-        awk -v tolerance="$3" -v least="${4:-0}" '
-            { d = ($1 - $2) / $2; d = d < 0 ? -d : d; if (!(d <= tolerance)) bad = 1; if (d > most) most = d }
-            END { print NR " steps, off by " most; exit bad || NR < 8 || most < least }'
 }
 
 @test "the GPU starts with the CPU's weights, and reads its checkpoints" {
@@ -42,7 +35,7 @@ near() {
     for optimizer in sgd adam adamw adadelta; do
         train cpu-$optimizer --device cpu --optimizer $optimizer
         train cuda-$optimizer --device cuda --optimizer $optimizer
-        near cpu-$optimizer cuda-$optimizer 5e-3
+        losses_near cpu-$optimizer cuda-$optimizer 5e-3
     done
 }
 
@@ -72,7 +65,7 @@ near() {
         done
         cmp "$scratch/off-$optimizer/cnn_digits.safetensors" "$scratch/on-$optimizer/cnn_digits.safetensors"
         train cpu-$optimizer --device cpu $recipe
-        near on-$optimizer cpu-$optimizer 5e-3
+        losses_near on-$optimizer cpu-$optimizer 5e-3
     done
 }
 
@@ -80,7 +73,7 @@ near() {
     recipe="--dropout off --clip-norm 0.5 --lr 0.05"
     train fp32 --device cuda $recipe
     train fp16 --device cuda --amp fp16 $recipe
-    near fp16 fp32 2e-2 1e-7
+    losses_near fp16 fp32 2e-2 1e-7
 }
 
 @test "tf32, bf16 and fp16 are near float32, and not nearer than they can be" {
@@ -88,9 +81,9 @@ near() {
     train tf32 --device cuda --dropout off --tf32 on
     train bf16 --device cuda --dropout off --amp bf16
     train fp16 --device cuda --dropout off --amp fp16
-    near tf32 fp32 2e-2 1e-7
-    near fp16 fp32 2e-2 1e-7
-    near bf16 fp32 5e-2 1e-5
+    losses_near tf32 fp32 2e-2 1e-7
+    losses_near fp16 fp32 2e-2 1e-7
+    losses_near bf16 fp32 5e-2 1e-5
 }
 
 @test "each rank of 02 has the GPU of its local rank" {

@@ -22,3 +22,12 @@ for name in ours:
     assert worst <= float(sys.argv[3])
 END
 }
+
+# losses_near NAME NAME TOLERANCE [LEAST]: rank 0's losses of two runs in $scratch differ by no more than this, relatively, and
+# in one step at least by LEAST.
+losses_near() {
+    paste <(jq .loss "$scratch/$1/rank0.jsonl") <(jq .loss "$scratch/$2/rank0.jsonl") |
+        awk -v tolerance="$3" -v least="${4:-0}" '
+            { d = ($1 - $2) / $2; d = d < 0 ? -d : d; if (!(d <= tolerance)) bad = 1; if (d > most) most = d }
+            END { print NR " steps, off by " most; exit bad || NR < 8 || most < least }'
+}
