@@ -3,6 +3,8 @@
 #define COMMON_BASE_CUDA_H
 
 #include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/base/log.h"
 
@@ -28,6 +30,15 @@ static inline bool cuda_is_on_gpu(const void *memory)
     struct cudaPointerAttributes attributes;
     CUDA_CHECK(cudaPointerGetAttributes(&attributes, memory));
     return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+}
+
+/* NCCL 2.30 and later let ranks share a GPU if this variable is 1 (experimental). */
+#define NCCL_MAY_SHARE "NCCL_MULTI_RANK_GPU_ENABLE"
+
+static inline bool nccl_may_share(void)
+{
+    const char *value = getenv(NCCL_MAY_SHARE);
+    return value != NULL && strcmp(value, "1") == 0;
 }
 
 #endif

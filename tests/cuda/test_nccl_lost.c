@@ -206,7 +206,8 @@ static void sharing_body(Rank *rank)
 {
     ProcessGroup pg;
     if (rank->context != NULL)
-        setenv("NCCL_HOSTID", rank->rank == 0 ? "one" : "another", 1);
+        setenv(rank->context,
+               strcmp(rank->context, "NCCL_HOSTID") == 0 && rank->rank == 0 ? "one" : "1", 1);
     gpu_rank_join(rank, &pg, "nccl", rank->rank / 2); // ranks 0 and 1 share the first
     process_group_destroy(&pg);
 }
@@ -220,9 +221,12 @@ static void test_ranks_that_share_a_gpu(void **state)
         assert_int_equal(end[rank].status, 2);
     if (strstr(end[0].errors, "--backend nccl wants a GPU for each rank, but ranks 0 and 1 share "
                               "GPU-") == NULL ||
-        strstr(end[0].errors, "or use --backend tcp, which may share one") == NULL)
+        strstr(end[0].errors,
+               "use --backend tcp, which may share one, or set NCCL_MULTI_RANK_GPU_ENABLE=1 ") ==
+            NULL)
         fail_msg("%s", end[0].errors);
-    ranks_run_well(2, sharing_body, "apart"); // according to NCCL's settings
+    ranks_run_well(2, sharing_body, "NCCL_HOSTID"); // according to NCCL's settings
+    ranks_run_well(2, sharing_body, "NCCL_MULTI_RANK_GPU_ENABLE");
 }
 
 int main(void)

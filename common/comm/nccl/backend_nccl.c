@@ -266,7 +266,8 @@ static void nccl_wait(void *state, long ticket)
 #define GPU_BYTES 192 // "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6 of HOST"
 
 /* Writes the GPU's UUID, which identifies it even if each rank sees only one, as number 0. NCCL
- * lets ranks share a GPU if they claim different hosts (NCCL_HOSTID), and so do we. */
+ * lets ranks share a GPU if it is told to, or if they claim different hosts (NCCL_HOSTID), and so
+ * do we. */
 static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
 {
     struct cudaDeviceProp properties;
@@ -279,7 +280,10 @@ static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
         length += snprintf(text + length, GPU_BYTES - (size_t)length, "%s%02x",
                            i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
                            (unsigned char)properties.uuid.bytes[i]);
-    snprintf(text + length, GPU_BYTES - (size_t)length, " of %s", host_id != NULL ? host_id : name);
+    length += snprintf(text + length, GPU_BYTES - (size_t)length, " of %s",
+                       host_id != NULL ? host_id : name);
+    if (nccl_may_share() && length < GPU_BYTES)
+        snprintf(text + length, GPU_BYTES - (size_t)length, " for rank %d", pg->rank);
 }
 
 /* Finds two ranks that share a GPU, the same on all; NCCL reports it less clearly or not at all. */
@@ -303,13 +307,13 @@ static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
     if (strcmp(args->backend, "auto") == 0 && has_staging) {
         if (pg->rank == 0)
             log_info("%s, which nccl does not allow: --backend tcp takes their data through the "
-                     "host",
+                     "host (NCCL 2.30 and later can: " NCCL_MAY_SHARE "=1)",
                      reason);
         return &backend_tcp;
     }
     process_group_farewell(pg, pg->store, pg->world_size);
     usage_error("--backend nccl wants a GPU for each rank, but %s: start fewer ranks on this "
-                "node, or use %s",
+                "node, use %s, or set " NCCL_MAY_SHARE "=1 (NCCL 2.30 and later)",
                 reason, has_staging ? "--backend tcp, which may share one" : "--device cpu");
 }
 

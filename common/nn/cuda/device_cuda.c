@@ -97,14 +97,16 @@ static const DeviceOps cuda_ops = {
 };
 
 /* Picks the local rank's of several GPUs; a single visible one may differ from rank to rank. With
- * tcp and mpi ranks may share GPUs: surplus ranks wrap around to the first. */
+ * tcp and mpi ranks may share GPUs, and with nccl if it is told to: surplus ranks wrap around to
+ * the first. */
 static int pick_gpu(const Args *args, int local_rank)
 {
     const int count = gpus_visible(), ranks = device_local_ranks(args);
     if (count <= 1)
         return 0;
-    const bool may_share = args->backend != NULL &&
-                           (strcmp(args->backend, "tcp") == 0 || strcmp(args->backend, "mpi") == 0);
+    const bool may_share =
+        nccl_may_share() || (args->backend != NULL && (strcmp(args->backend, "tcp") == 0 ||
+                                                       strcmp(args->backend, "mpi") == 0));
     if (ranks > count && !may_share) // the same on all ranks of a node
         usage_error("--device cuda: %d ranks on this node, but %d GPUs; start %d ranks per node, "
                     "or use --backend tcp, which lets ranks share a GPU",
