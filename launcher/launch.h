@@ -118,6 +118,7 @@ typedef struct {
     int request; // the last signal that asked us to end, or 0
     pid_t watcher; // waits for the launcher's end
     sigset_t signals; // that wake us: SIGCHLD, and requests to end
+    bool adopts; // what a worker leaves behind becomes our child
     bool passes_all_on; // each as it is, not as SIGTERM
     sigset_t old_mask; // restored in workers, and at the end
 } Workers;
