@@ -118,7 +118,8 @@ typedef struct {
     int request; // the last signal that asked us to end, or 0
     pid_t watcher; // process that waits for the launcher's end
     sigset_t signals; // signals that wake us: SIGCHLD, and requests to end
-    bool passes_all_on; // passes on each signal as it is, not as SIGTERM
+    bool adopts; // whether processes that a worker leaves behind become our children
+    bool passes_all_on; // whether each signal is passed on as it is, not as SIGTERM
     sigset_t old_mask; // restored in workers, and at the end
 } Workers;
 

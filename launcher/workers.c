@@ -2,7 +2,8 @@
  * sigtimedwait. So there is one place to sleep, no polling, and no code in signal handlers.
  *
  * Processes that a worker leaves behind become our children (PR_SET_CHILD_SUBREAPER): its process
- * group is empty when waitpid finds no more children in it. Until then its number is not reused. */
+ * group is empty when waitpid finds no more children in it. Until then its number is not reused.
+ * Where that call is unknown (qemu-user), we ask whether the group's number is in use. */
 #include "launcher/launch.h"
 
 #include <fcntl.h>
@@ -158,7 +159,7 @@ void workers_init(Workers *workers, Logs *logs, const sigset_t *chosen)
     sigset_t blocked = workers->signals;
     sigaddset(&blocked, SIGPIPE); // a console that is gone must not end the job
     SYS_CHECK(sigprocmask(SIG_BLOCK, &blocked, &workers->old_mask));
-    SYS_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1));
+    workers->adopts = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
     workers->watcher = start_watcher(workers);
 }
 
@@ -245,7 +246,8 @@ static bool reap(Workers *workers)
         while (worker->has_group && pid > 0) {
             int wait_status = 0;
             pid = waitpid(-worker->pid, &wait_status, WNOHANG);
-            worker->has_group = pid >= 0; // else ECHILD
+            worker->has_group = // else ECHILD
+                pid >= 0 || (!workers->adopts && kill(-worker->pid, 0) == 0);
             if (pid != worker->pid)
                 continue;
             worker->running = false;
@@ -323,8 +325,10 @@ void workers_end(Workers *workers, int signal, double seconds)
     send_signal(workers, signal);
     const double begun = seconds_awake();
     double deadline = begun + seconds;
+    const double look = workers->adopts ? INFINITY : 0.1; // only our children's ends wake us
     while (reap(workers)) {
-        const int request = workers_wait(workers, fmax(deadline - seconds_awake(), 0));
+        const double left = fmax(deadline - seconds_awake(), 0);
+        const int request = workers_wait(workers, fmin(left, look));
         const bool is_impatient = request == SIGINT && seconds_awake() > begun + DOUBLE_SECONDS;
         if (signal == SIGKILL && seconds_awake() > deadline) {
             log_warning("some processes outlive SIGKILL: is a device or file system stuck?");

@@ -62,10 +62,10 @@ void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state);
  * its graph. Call it before the first backward pass, with the same numbers on every rank. */
 void reducer_set_uses(Reducer *reducer, const int *uses);
 
-/* Returns the address of a float that travels with the first bucket from now on and is averaged like
- * a gradient: grads must have room for one more behind them. The caller writes it on any rank, and
- * reads the mean after reducer_finalize. Dies if the last parameter is frozen. Call it before the
- * first backward pass, on every rank. */
+/* Returns the address of a float that travels with the first bucket from now on and is averaged
+ * like a gradient: grads must have room for one more behind them. The caller writes it on any rank,
+ * and reads the mean after reducer_finalize. Dies if the last parameter is frozen. Call it before
+ * the first backward pass, on every rank. */
 float *reducer_spare(Reducer *reducer);
 
 /* Counts a use of parameter i that has added its gradient: the model's GradHook on a Reducer.

@@ -105,6 +105,7 @@ class Job:
         self.ranks, self.options = JOBS[name]
         self.port = free_port()
         self.checkpoints, self.temp = f"{folder}/c", f"{folder}/tmp"
+        self.result = f"{self.checkpoints}/{'cnn_digits' if name == 'cnn' else 'linear_random'}.safetensors"
         os.makedirs(self.temp)
         self.log = open(f"{folder}/log", "ab")
         self.agents = [None] * len(self.ranks)
@@ -172,8 +173,8 @@ class Job:
         return self.done and all(agent.poll() is not None for agent in self.agents)
 
     def wake_last(self):
-        """Continues ranks that were stopped after their last collective: nobody is left to miss them."""
-        if time.monotonic() > self.next_look:
+        """Continues ranks that were stopped when the result was there already: no rank is left to miss them."""
+        if time.monotonic() > self.next_look and os.path.exists(self.result):
             self.next_look = time.monotonic() + 2 * STOP_TIMEOUT
             last = set(self.rank_pids())
             last = last if all(map(is_stopped, last)) else set()
@@ -239,8 +240,8 @@ class Job:
     def verify(self, reference):
         await_until("everybody to be gone", lambda: not any(
             processes(self.mark(agent)) for agent in range(len(self.ranks))))
-        name = "cnn_digits" if self.name == "cnn" else "linear_random"
-        if tensors(f"{self.checkpoints}/{name}.safetensors") != tensors(f"{reference}/{name}.safetensors"):
+        name = os.path.basename(self.result)
+        if tensors(self.result) != tensors(f"{reference}/{name}"):
             raise Failed(f"{name} is not that of the undisturbed run")
         broken = BROKEN.search(self.said(0))
         if broken:

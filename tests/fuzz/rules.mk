@@ -5,7 +5,8 @@
 FUZZ_SOURCES := $(filter-out %/engine.c %/test_fuzz.c,$(wildcard tests/fuzz/*.c))
 FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/tests/common/comm/store/store_ops.o $(DOCTOR)
 FUZZ_WRAPPED := exit _exit poll __poll_chk ppoll __ppoll_chk clock_gettime getenv setenv sleep nanosleep accept4 \
-    net_connect net_listen getaddrinfo seconds_awake seconds_awake_at_tick poll_awake pthread_mutex_lock pthread_mutex_unlock thread_start getrandom getpid glob gpus_count safetensors_checksum
+    net_connect net_listen getaddrinfo seconds_awake seconds_awake_at_tick poll_awake pthread_mutex_lock \
+    pthread_mutex_unlock thread_start getrandom getpid glob gpus_count safetensors_checksum
 FUZZ_LDFLAGS := $(FUZZ_WRAPPED:%=-Wl,--wrap=%)
 
 $(BUILD)/tests/fuzz/test_fuzz: $(BUILD)/tests/fuzz/test_fuzz.o $(FUZZ_OBJECTS) $(LIB05) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a

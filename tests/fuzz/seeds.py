@@ -231,7 +231,7 @@ seed("mesh", b"\0", part(), *calls(0, "10 11 20 21"))
 seed("mesh", b"\0", part(), *calls(0, "10 10 00 11 21 20"))
 for offer in offers:
     seed("mesh", b"\1", part(got(offer) + got("127.0.0.1 2000")), *calls(1, "00 01 20 21"))
-    seed("mesh", b"\2", part(got(offer) + got("127.0.0.1 2") + got("127.0.0.1 3")), *calls(2, "00 01 10 11"))
+    seed("mesh", b"\2", part(got(offer) + got("a 2") + got("b 3")), *calls(2, "00 01 10 11"))
 kinds = [0, 6, 4, 0, 1, 1, 2, 3, 5]
 for which, many, integer, rank in itertools.product(range(9), (0, 16), (0, 32), range(3)):
     what, shared = (next(n for n in range(first, 256) if n % 9 == which and n & 16 == many and n & 32 == integer)

@@ -125,4 +125,9 @@ refused() {
     export CPATH=$root/usr/include
     LDFLAGS="-L$root/$libraries -Wl,-rpath,$root/$libraries" EMULATOR='qemu-aarch64 -L /usr/aarch64-linux-gnu' \
         tests/march/compiler.sh aarch64-linux-gnu-gcc armv8-a
+    # The emulator knows no subreaper: what a rank has left behind ends all the same, and at once.
+    run timeout 20 qemu-aarch64 -L /usr/aarch64-linux-gnu \
+        build/march/tree-aarch64-linux-gnu-gcc/03_torchrun_env/ddprun --standalone --nproc-per-node 1 sh -c 'sleep 1000 & echo $!; exit 3'
+    [ "$status" -eq 3 ]
+    ! kill -0 "${lines[0]}"
 }

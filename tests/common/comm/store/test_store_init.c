@@ -44,6 +44,10 @@ static void exchange_with_others(int rank, int port)
     if (store_add(&store, "done", 1) == 4)
         store_set(&store, "all done", "", 0);
     store_wait(&store, "all done");
+    if (rank != 0)
+        store_add(&store, "gone", 1);
+    while (rank == 0 && store_add(&store, "gone", 0) < 3)
+        usleep(1000); // it has the server, which has to answer their last call
     store_free(&store);
 }
 
