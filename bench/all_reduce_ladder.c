@@ -1,5 +1,5 @@
 /*
- * all_reduce_ladder - the rungs of docs/all_reduce_ladder.md on two GPUs: whether each gives the
+ * all_reduce_ladder - the rungs of extras/all_reduce_ladder on two GPUs: whether each gives the
  * sum on both, and how long it takes.
  *
  *     build/bench/all_reduce_ladder [floats [repeats]]

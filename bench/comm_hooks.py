@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What communication hooks save: DDP, bf16 and PowerSGD on two ranks (docs/comm_hooks.md).
+"""What communication hooks save: DDP, bf16 and PowerSGD on two ranks (docs/beyond_ddp.md).
 
 Trains the CNN on the digits: the bytes that rank 0 sends in a step, how long the fastest step takes on simulated
 networks, and the accuracy after some epochs. PowerSGD begins with the first step here; where the accuracy is measured,

@@ -1,5 +1,5 @@
 /*
- * gpu_ladder - the rungs of docs/gpu_ladder.md: whether each computes what the plain device does,
+ * gpu_ladder - the rungs of extras/gpu_ladder: whether each computes what the plain device does,
  * and how long it takes on this GPU.
  *
  *     build/bench/gpu_ladder [images [repeats]]      64 images, 50 repeats

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What recomputation saves, and what it costs: held memory and processor time beside formulas (docs/recompute.md).
+"""What recomputation saves, and what it costs: held memory and processor time beside formulas (docs/beyond_ddp.md).
 
 Trains the mlp of eight equal layers on one rank with segments of 1, 2, 4 and 8 layers, beside step 02's train. Held: every
 array of the model, the optimizer and the activations, at the most. Outputs: those of the layers alone, train's less what

@@ -8,13 +8,13 @@ $(BENCHES): %: %.o $(LIB05) $(BUILD)/libcommon.a
 
 $(BUILD)/bench/peak.o: private override CFLAGS += -ffp-contract=fast
 
-# The nine versions of conv2 (docs/gpu_ladder.md). Kernels need no library, but the third calls cuBLAS, which is linked in.
+# The nine versions of conv2 (extras/gpu_ladder). Kernels need no library, but the third calls cuBLAS, which is linked in.
 LADDER := $(patsubst %.cu,$(BUILD)/%.o,$(wildcard extras/gpu_ladder/*.cu))
 CUBLAS := $(firstword $(wildcard $(CUDA_LIB)/libcublas.so $(CUDA_LIB)/libcublas.so.*))
 $(BUILD)/bench/gpu_ladder: $(LADDER)
 $(BUILD)/bench/gpu_ladder: private override LDLIBS += $(CUBLAS)
 
-# Five ways to sum over two GPUs (docs/all_reduce_ladder.md). NCCL is linked in.
+# Five ways to sum over two GPUs (extras/all_reduce_ladder). NCCL is linked in.
 NCCL_LIBRARY := $(if $(filter 1,$(NCCL)),$(firstword $(wildcard $(addsuffix /libnccl.so.2,$(NCCL_HOME)/lib $(CUDA_LIB) /usr/lib/*-linux-gnu /usr/lib64 /usr/local/lib))))
 PAIR_RUNGS := $(filter-out $(if $(NCCL_LIBRARY),%_no_nccl.cu,%/4_nccl.cu %_symmetric.cu),$(wildcard extras/all_reduce_ladder/*.cu))
 PAIR_LADDER := $(PAIR_RUNGS:%.cu=$(BUILD)/%.o)
@@ -76,8 +76,8 @@ bench-gpu:
 	@$(MAKE) -s CUDA_ARCH=$(GPU_ARCH) 03 $(BUILD)/bench/gpu_step $(BUILD)/bench/gpu_kernels $(BUILD)/tests/against/gpu/machine
 	@BUILD=$(BUILD) bench/gpu.py --python $(PYTHON) $(ARGS)
 
-# Nine versions of one convolution on this machine's GPU, right and how fast (docs/gpu_ladder.md; IMAGES=512 is the batch).
-# Then five ways to sum over two GPUs, where there are two (docs/all_reduce_ladder.md; FLOATS=1000000 is the array).
+# Nine versions of one convolution on this machine's GPU, right and how fast (extras/gpu_ladder; IMAGES=512 is the batch).
+# Then five ways to sum over two GPUs, where there are two (extras/all_reduce_ladder; FLOATS=1000000 is the array).
 gpu-ladder:
 	$(HAS_GPU)
 	@$(MAKE) -s CUDA_ARCH=$(GPU_ARCH) $(BUILD)/bench/gpu_ladder $(BUILD)/bench/all_reduce_ladder

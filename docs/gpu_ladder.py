@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Usage: docs/gpu_ladder.py [IMAGES]      What the rungs of docs/gpu_ladder.md fetch, counted by hand: 64 images.
+"""Usage: docs/gpu_ladder.py [IMAGES]      What the rungs of extras/gpu_ladder fetch, counted by hand: 64 images.
 
 Then the least time that this allows on an H100, by formula. Nothing here was measured."""
 import sys

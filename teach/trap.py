@@ -157,7 +157,7 @@ rm -rf $saved
         if solved := not faults and not any(fault for _, fault in answer):
             (self.folder / "solved").touch()
             (self.folder / f"ours_{self.file}").write_text(self.ours())
-            print(f"Solved. Its page is in docs/traps.md; compare with ours: {self.folder}/ours_{self.file}")
+            print(f"Solved. Its answer is in docs/answers/traps.md; compare with ours: {self.folder}/ours_{self.file}")
         return 0 if solved else 1
 
     def hint(self):

@@ -79,7 +79,7 @@ byte progress;             /* the highest generation in which a step was complet
 #endif
 
 
-/* States that differ only in what nobody reads again become one: docs/proved.md has the difference. Generations are
+/* States that differ only in what nobody reads again become one: README.md says why. Generations are
  * numbered anew, from the oldest that has a member left. */
 hidden byte old, n, v;
 #define IS_IN(p) (in[p] > left[p] && !dead[p] && !gone[p])

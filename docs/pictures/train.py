@@ -5,7 +5,7 @@ from picture import COLOURS, EDGE, GREY, INK, LIGHT, PALE, PAPER, Picture
 def trainer():
     """01: what flows where in one step."""
     p = Picture(760, 280)
-    stations = [("data set", "1,437 images"), ("sampler", "which rows"), ("loader", "a batch of 32"),
+    stations = [("data set", "1,437 images"), ("sampler", "which rows"), ("loader", "a batch"),
                 ("forward", "outputs"), ("loss", "one number")]
     data, forward, backward, optimizer = (f"phase-{name}-wash" for name in ("data", "forward", "backward", "optimizer"))
     for i, lines in enumerate(stations):
@@ -72,8 +72,8 @@ def ranks():
 
 
 def processes():
-    """02: what fork copies, and what the ranks share."""
-    p = Picture(760, 300)
+    """02: what fork copies."""
+    p = Picture(760, 284)
     p.box(270, 20, 220, 44, ("parent: reads the options", "and forks"), fill=PALE)
     for rank in range(2):
         left = 40 + 370 * rank
@@ -84,11 +84,7 @@ def processes():
             p.box(left + 10 + 98 * i, 136, 92, 36, (words,), fill=PAPER)
         p.box(left + 10, 182, 141, 36, ("data set, whole",), fill=PAPER)
         p.box(left + 157, 182, 141, 36, (f"device {rank}",), fill=PAPER)
-    p.arrow(352, 204, 408, 204)
-    p.arrow(408, 204, 352, 204)
-    p.text(380, 190, "messages", size=10)
-    p.text(380, 264, "Each process has memory of its own: nothing is shared after the fork.", size=13)
-    p.text(380, 284, "What the ranks have in common, they have sent to each other.", size=13)
+    p.text(380, 264, "Each process has its own memory: after the fork nothing is shared, and nothing is sent.", size=13)
     return p
 
 

@@ -1,6 +1,6 @@
 /*
  * pair_cuda.h - two GPUs, each with a process of its own, that sum an array: what the rungs of
- * docs/all_reduce_ladder.md share.
+ * extras/all_reduce_ladder share.
  */
 #ifndef EXTRAS_ALL_REDUCE_LADDER_PAIR_CUDA_H
 #define EXTRAS_ALL_REDUCE_LADDER_PAIR_CUDA_H

@@ -3,7 +3,7 @@
  *
  * Small work runs on one thread: `#pragma omp parallel for num_threads(1)`. That could be a plain
  * call, but GCC's OpenMP makes a team for it: malloc, semaphores, free, which takes longer than the
- * linear model's arithmetic (docs/memory.md has the measurement: 0.94 s with teams, 0.41 s
+ * linear model's arithmetic (docs/beyond_ddp.md has the measurement: 0.94 s with teams, 0.41 s
  * without), and nothing shall be allocated in the training loop. An if() clause makes the team,
  * too, and a second copy of each loop without the pragma would have to be kept the same.
  *

@@ -9,7 +9,7 @@ enum { TILE = 32, THREADS = TILE * TILE }; // a block computes TILE windows x TI
 static __global__ __launch_bounds__(THREADS) void shared_tiles(const float *x, const float *weight,
                                                                float *y)
 {
-    __shared__ float windows[TILE][TILE], filters[TILE][TILE + 1]; // + 1: see docs/gpu_ladder.md
+    __shared__ float windows[TILE][TILE], filters[TILE][TILE + 1]; // + 1: see README.md
     const int window = blockIdx.x * TILE + threadIdx.y, filter = blockIdx.y * TILE + threadIdx.x;
     const int fetched = blockIdx.y * TILE + threadIdx.y; // the filter that this thread fetches from
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The rungs of docs/all_reduce_ladder.md on two GPUs of the stand-in: each gives the sum on both, in any timing, and
+# The rungs of extras/all_reduce_ladder on two GPUs of the stand-in: each gives the sum on both, in any timing, and
 # a rung with a fault is found.
 
 setup() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The rungs of docs/gpu_ladder.md on the stand-in: each computes what the plain device does, whatever the order of
+# The rungs of extras/gpu_ladder on the stand-in: each computes what the plain device does, whatever the order of
 # the threads, and a rung with a fault is found.
 
 setup() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The rungs of docs/gpu_ladder.md with NVIDIA's own compiler, where there is one: for every architecture it knows,
+# The rungs of extras/gpu_ladder with NVIDIA's own compiler, where there is one: for every architecture it knows,
 # without a warning, and with all their numbers in registers.
 
 @test "nvcc compiles every rung for every architecture it knows, without a warning or a spilled register" {

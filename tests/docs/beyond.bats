@@ -4,7 +4,7 @@
 load docs_helper
 
 @test "beyond DDP" {
-    commands_of docs/beyond_ddp.md docs/comm_hooks.md
+    commands_of docs/beyond_ddp.md
 }
 
 @test "ZeRO and FSDP" {

@@ -4,5 +4,5 @@
 load docs_helper
 
 @test "traps" {
-    commands_of docs/traps.md
+    commands_of docs/answers/traps.md
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Usage: tests/memory/formula.py [MNIST folder]      Holds the formula and the table of docs/memory.md to real runs.
+"""Usage: tests/memory/formula.py [MNIST folder]      Holds the formula and the table of docs/beyond_ddp.md to real runs.
 
 Each row of the table is computed from the shapes in a checkpoint, and run: the peak of the process may be
 10 % off, or 1 MB where that is more. Prints both in MB, and exits 1 where one is further off, or is not what
@@ -99,7 +99,7 @@ def main():
     program = peaks(["--help"])[0] + WORKING
     print(f"the program itself: {program / 1e6:.1f} MB")
     wrong = 0
-    for line in open("docs/memory.md"):
+    for line in open("docs/beyond_ddp.md"):
         row = re.match(r"\| `(--.*)` \| (\d) \| ([\d.]+) \| [\d.]+ \|$", line)
         if row is None:
             continue

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# A run takes the memory that docs/memory.md predicts, within 10 %.
+# A run takes the memory that docs/beyond_ddp.md predicts, within 10 %.
 
 @test "the peaks of real runs are those of the formula" {
     mnist=

@@ -77,5 +77,5 @@ fails() {
 }
 
 @test "the page quotes what they print" {
-    commands_of docs/proved.md
+    commands_of beyond/proved/README.md
 }

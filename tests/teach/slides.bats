@@ -45,7 +45,7 @@ sys.exit(slides.main())"
 
 @test "a slide shows what the chapter has: code, output, table, picture" {
     deck 'slide One' 'show all_reduce(pg, model->grads' 'say a' 'slide Two' 'show buckets.svg' 'point `x < 1`' 'say b' \
-        'slide Three' 'show twins.md: there |' 'only destroy' 'only broadcast' 'say c'
+        'slide Three' 'show model.md: call | from, to |' 'only destroy' 'only broadcast' 'say c'
     [ "$status" -eq 0 ]
     page=$tree/out/02_multi_gpu_spawn.html
     grep -q '<ins>+    all_reduce(pg, model-&gt;grads, model-&gt;numel, FLOAT32, REDUCE_MEAN);</ins>' "$page"

@@ -75,7 +75,7 @@ needs_journals() {
         [ "$(grep -c '^story ' "$file")" -ge 2 ]
         grep -q "^## $name: " docs/traps.md
         grep -q "](#$name-" docs/traps.md
-        grep -q "trap.py $name " docs/traps.md # the page shows its symptom
+        grep -q "trap.py $name " docs/answers/traps.md # the answer shows its symptom
     done
     [ "$(grep -c '^## ' docs/traps.md)" -eq "$(ls teach/traps/*.txt | wc -l)" ]
 }
@@ -85,7 +85,7 @@ needs_journals() {
     seq -w 25 | diff - "$BATS_TEST_TMPDIR/numbers"
     for name in 21 22 23 24 25; do
         grep -q '^twin_mend ' "teach/traps/$name.txt"
-        grep -q "trap_twin.py $name" docs/traps.md      # its output is on the page
+        grep -q "trap_twin.py $name" docs/answers/traps.md      # its output is on the page
         grep -q "traps.py $name" tests/against/torch/traps.bats
     done
 }

@@ -1,5 +1,5 @@
 """The first page of the site, made of README.md: its sentence, its command, the walk (docs/moving/walk.html) in a frame, the
-recording of a terminal, the diff, the table of losses and the six ideas as cards; and what the README says of GPUs, below."""
+recording of a terminal, the diff and the table of losses; the six ideas as cards; and for whom it is, below."""
 import html
 import re
 
@@ -16,7 +16,16 @@ def bar(x, y, width, colour, word="", height=16):
             (f'<text x="{x + width / 2}" y="{y + height - 4}" style="fill:var(--{colour}-on);font-size:11px">{word}</text>' if word else ""))
 
 
-# One drawing for each of the README's six ideas, in their order.
+# Title, page and sentence of each of the six ideas.
+IDEAS = (
+    ("01 One device", "01_single_gpu/README.html", "The trainer: data, model, loss, backward, optimizer, checkpoint."),
+    ("02 a to c: many devices", "02_multi_gpu_spawn/README.html", "<code>fork</code>, a process group, all-reduce, a sampler that deals out the rows."),
+    ("02 The Reducer", "docs/02_multi_gpu_spawn.html#the-whole-step-the-reducer", "Gradients leave in buckets while the backward pass still runs."),
+    ("03 A launcher", "03_torchrun_env/README.html", "Five environment variables, and the program that sets them. Also the real torchrun."),
+    ("04 Several nodes", "04_slurm_multinode/README.html", "Slurm, Open MPI, ranks per node, data on each node's own disk."),
+    ("05 Fault tolerance", "05_fault_tolerance/README.html", "Snapshots, exact resume, a stop that all ranks agree on."))
+
+# One drawing for each of them, in their order.
 DRAWINGS = (
     plate(0, 133, 20) + '<path class="l" d="M66 24h24v24h-24zM66 36h24M78 24v24M96 36h30m-6-5l6 5l-6 5M174 36h30m-6-5l6 5l-6 5M212 22v26h26M214 26c5 16 10 18 22 19"/>',
     plate(0, 86, 20) + plate(1, 180, 20) + '<path class="s" d="M124 30h50m-6-5l6 5l-6 5M176 44h-50m6-5l-6 5l6 5"/>',
@@ -61,17 +70,13 @@ def same(part):
     return '<i aria-hidden="true">=</i>'.join(out)
 
 
-def cards(part, changed):
-    """The six ideas: two rows of three titles, each with a row of three sentences below. Below each: the lines it changes."""
-    table, out = rows(part)[1:], []
-    for titles, words in zip(table[::2], table[1::2]):
-        for title, sentence in zip(titles, words):
-            name, target = re.match(r"\[\*\*(.*)\*\*\]\((.*)\)", title).groups()
-            page, _, place = target.partition("#")
-            number = len(out)
-            sizes = " + ".join(str(changed[step]) for step in (("01",), ("02a", "02b", "02c"), ("02",), ("03",), ("04",), ("05",))[number] if step in changed)
-            out.append(f'<li><a class="card" href="{page.removesuffix(".md")}.html{"#" * bool(place)}{place}"><svg viewBox="0 0 300 74" aria-hidden="true">{DRAWINGS[number]}</svg>'
-                       f'<h3>{name}</h3><p>{inline(sentence)}</p><p class="foot"><code>make {name[:2]}</code><b>{f"+ {sizes} lines" if sizes else "the start"}</b></p></a></li>')
+def cards(changed):
+    """The six ideas. Below each: the lines it changes."""
+    out = []
+    for number, (name, page, sentence) in enumerate(IDEAS):
+        sizes = " + ".join(str(changed[step]) for step in (("01",), ("02a", "02b", "02c"), ("02",), ("03",), ("04",), ("05",))[number] if step in changed)
+        out.append(f'<li><a class="card" href="{page}"><svg viewBox="0 0 300 74" aria-hidden="true">{DRAWINGS[number]}</svg>'
+                   f'<h3>{name}</h3><p>{sentence}</p><p class="foot"><code>make {name[:2]}</code><b>{f"+ {sizes} lines" if sizes else "the start"}</b></p></a></li>')
     return "\n".join(out)
 
 
@@ -82,10 +87,9 @@ def page(readme, steps):
     one = section(readme, "One line makes it data parallel")
     equal = section(readme, "1 = 2 = 4 ranks = PyTorch")
     first_equal, last_equal = sentences(equal)
-    ideas = section(readme, "Six ideas")
+    parts = sentences(section(readme, "Who is it for?"))
     shown = re.search(r"^<figure.*?$", one, re.M)[0]
     changed = {step.name: sum(len(hunk.changed()) for hunk in step.hunks) for step in steps}
-    parts = sentences(ideas)
     return f"""---
 hide-toc: true
 ---
@@ -101,18 +105,18 @@ hide-toc: true
 <div class="landing two"><div><h2 id="one-line">One line makes it data parallel</h2><p>{inline(sentences(re.sub("^<figure.*?$", "", one, flags=re.M))[0])}</p>
 <p><a href="diffs/02b.html">The whole diff, {changed["02b"]} lines, with reasons</a></p></div>
 {shown}</div>
-<div class="landing"><h2 id="same">1 = 2 = 4 ranks = PyTorch</h2><p>{inline(first_equal.rstrip(":"))}. The losses of steps 1, 11 and 21:</p>
+<div class="landing"><h2 id="same">1 = 2 = 4 ranks = PyTorch</h2><p>{inline(first_equal.rstrip(":"))}. The losses of steps 1 and 11:</p>
 <div class="equal">{same(equal)}</div>
 <p>{inline(last_equal)} <a href="docs/proof.html">The proof</a></p></div>
 <div class="landing"><h2 id="ideas">Six ideas</h2><p>Read the first program from top to bottom. From then on, read only what changes.</p>
-<ol class="cards">{cards(ideas, changed)}</ol></div>
+<ol class="cards">{cards(changed)}</ol></div>
 <div class="landing"><h2 id="moving">Pictures that move, from real runs</h2><ul class="moving">
 <li><a href="docs/moving/ring.html">The ring, message by message</a></li>
 <li><a href="docs/moving/overlap.html">Overlap: drag the bucket size</a></li>
 <li><a href="docs/moving/recover.html">Kill a rank, lose a node</a></li>
 <li><a href="docs/moving/sampler.html">The sampler deals the rows</a></li>
 <li><a href="docs/moving/walk.html">From 01 to 05</a></li></ul></div>
-<div class="landing"><h2 id="next">A workshop, and the real thing</h2>
+<div class="landing"><h2 id="next">Who is it for?</h2>
 {"".join(f"<p>{inline(part)}</p>" for part in parts)}
 <p><a href="README.html">All of the README</a> · <a href="docs/README.html">The book</a> · <a href="diffs/index.html">The diffs</a></p></div>
 """

@@ -298,16 +298,20 @@ class Site:
                     pages[page] = f"{orphan}# {folder}/\n\n{files}\n"
 
         # The order of the book is that of the links in its README.
-        book, lookup = read("docs/README.md").split("## To look things up")
-        order = [["docs/README", "docs/ten_minutes"] + ["docs/" + n for n in re.findall(r"^\| \[[^]]*\]\((\w+)\.md\)", book, re.M)],
-                 ["docs/" + n for n in re.findall(r"^- \[[^]]*\]\((\w+)\.md\)", lookup, re.M)] + ["docs/answers/README"]]
+        groups = {}
+        for part in read("docs/README.md").split("\n## ")[1:]:
+            title, _, body = part.partition("\n")
+            found = ["docs/" + n for n in re.findall(r"^(?:\| |- )\[[^]]*\]\((\w+)\.md\)", body, re.M)]
+            if found:
+                groups[title] = found
+        groups["To look things up"].append("docs/answers/README")
         answers = [path[:-3] for path in pages if path.startswith("docs/answers/") and not path.endswith("README.md")]
         pages["docs/answers/README.md"] = "# Answers\n" + self.toctree("Answers", [os.path.basename(p) for p in answers], False)
-        placed = {*order[0], *order[1], *answers, "README"}
+        placed = {"README", "docs/README", "docs/ten_minutes", *answers, *(page for group in groups.values() for page in group)}
         rest = [path[:-3] for path in pages if path[:-3] not in placed and "orphan: true" not in pages[path]]
         more = [path for path in rest if path.startswith(("docs/", "teach/"))]
-        pages["index.md"] = landing.page(pages["README.md"], self.steps) + self.toctree("The book", ["README"] + order[0]) + \
-            self.toctree("To look things up", order[1]) + (self.toctree("More", more) if more else "") + \
+        pages["index.md"] = landing.page(pages["README.md"], self.steps) + self.toctree("The book", ["README", "docs/README", "docs/ten_minutes"]) + \
+            "".join(self.toctree(title, group) for title, group in groups.items()) + (self.toctree("More", more) if more else "") + \
             self.toctree("The steps", ["diffs/index"] + [path for path in rest if path not in more])
         for path, text in pages.items():
             self.write(path, text)

@@ -131,7 +131,7 @@ def compute_sanitizer(scratch):
 
 @check
 def ladder_of_convolutions(scratch):
-    """The rungs of docs/gpu_ladder.md, compared with the plain device."""
+    """The rungs of extras/gpu_ladder, compared with the plain device."""
     program = BUILD + "/bench/gpu_ladder"
     run(["make", "-s", ARCH, program])
     output = run([program, *os.environ.get("IMAGES", "").split()])  # as make gpu-ladder does
@@ -141,7 +141,7 @@ def ladder_of_convolutions(scratch):
 
 @check
 def ladder_of_all_reduces(scratch):
-    """The rungs of docs/all_reduce_ladder.md on two GPUs: the sum on both."""
+    """The rungs of extras/all_reduce_ladder on two GPUs: the sum on both."""
     if case.num_gpus < 2:
         raise Skip("five ways to sum over two GPUs: this machine has one")
     program = BUILD + "/bench/all_reduce_ladder"

@@ -1,5 +1,5 @@
 """Usage: traps.py [NN]...     The faults of the clinic (teach/traps) in PyTorch: each twin shows the trap's symptom, and
-the mended twin does not; it prints what docs/traps.md quotes. traps.py passes: two backward passes without an error."""
+the mended twin does not; it prints what docs/answers/traps.md quotes. traps.py passes: two backward passes without an error."""
 import os, re, subprocess, sys, tempfile
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import docs, ours, trap, trap_twin
 
 def quoted(name):
     """The commands with this twin that the page has, and the lines that they print."""
-    blocks = docs.blocks_of(Path("docs/traps.md").read_text().splitlines())
+    blocks = docs.blocks_of(Path("docs/answers/traps.md").read_text().splitlines())
     return [(b.commands, b.quoted) for b in blocks if b.typed and f"trap_twin.py {name}" in b.commands]
 
 
@@ -27,8 +27,8 @@ def run(name):
             printed = subprocess.run(["sh", "-c", filters], input=done.stdout, stdout=subprocess.PIPE, text=True).stdout
             # Which rank of trap 22 notices first is chance: the other one may only see a closed connection.
             got = printed.replace("Connection closed by peer", "Timed out waiting").splitlines()
-            assert docs.same(lines, got, ""), f"docs/traps.md quotes {lines}, and it is {got}"
-    assert quoted(name), f"docs/traps.md shows no output of twin {name}"
+            assert docs.same(lines, got, ""), f"docs/answers/traps.md quotes {lines}, and it is {got}"
+    assert quoted(name), f"docs/answers/traps.md shows no output of twin {name}"
 
 
 def passes(rank, world):

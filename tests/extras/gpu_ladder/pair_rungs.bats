@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The rungs of docs/all_reduce_ladder.md stay short, with one idea from each to the next.
+# The rungs of extras/all_reduce_ladder stay short, with one idea from each to the next.
 
 @test "there are five rungs of at most 99 lines, and each differs from the one before by at most 75" {
     cd "${BATS_TEST_DIRNAME%/tests/*}/extras/all_reduce_ladder" || return

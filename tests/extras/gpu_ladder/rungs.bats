@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The rungs of docs/gpu_ladder.md stay what the page promises: short files, and one idea from each to the next.
+# The rungs of extras/gpu_ladder stay what its README promises: short files, and one idea from each to the next.
 
 RUNG_LINES=99 # of a file
 DIFF_LINES=60 # that a rung takes away or adds, as a step of the trainer may
