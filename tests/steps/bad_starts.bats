@@ -122,7 +122,7 @@ is_quiet() {
             02_multi_gpu_spawn/train 1 $LINEAR --nproc 30 --checkpoint-dir "$OUT/c"
         # The parent's line, and perhaps that of a child which wanted a thread.
         [[ $output == *"train: fatal: "*": Resource temporarily unavailable"* ]]
-        [ "$(grep -vc "Resource temporarily unavailable" <<<"$output")" -eq 0 ]
+        ! grep -v "Resource temporarily unavailable" <<<"$output" || false
         until_true 100 is_quiet "$used" # a zombie counts as well
     done
     fails_with 126 "ddprun: cannot start sleep: Resource temporarily unavailable" \

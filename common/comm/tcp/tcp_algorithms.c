@@ -17,8 +17,8 @@ static size_t bytes_of(const Collective *collective)
  * The array is cut into one block for each rank. In n - 1 steps every rank sends a block to the
  * next and adds its own numbers to the one from the previous rank; then block r is complete on rank
  * r (reduce-scatter). In n - 1 more steps the complete blocks go round (all-gather). Each rank
- * sends 2 (n - 1) / n of the array: no algorithm that sums on the ranks can send less. A block is
- * summed in one place, in the order of the ring, so all ranks get the same bits.
+ * sends 2 (n - 1) / n of the array. Where ranks do the sums, the busiest cannot send less. A block
+ * is summed in one place, in the order of the ring, so all ranks get the same bits.
  *
  * In each step a rank sends what it has just received, so it receives the block before that one:
  * first - 1, first - 2 ... if it begins by sending block `first`. The last that it receives is
