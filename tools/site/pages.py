@@ -17,7 +17,7 @@ from diffs import ROOT, highlighted, hunk_html, line_html, read
 
 ROOMS = ("beyond", "common", "extras", "launcher", "tools", "teach", "bench", "docs", "data")  # all sources of these and of the steps have a page
 SOURCES = (".c", ".h", ".cu", ".cuh", ".sh", ".py", ".sed", ".mk", ".slurm", ".pbs", ".yaml", ".html", ".txt", ".bat",
-           ".bats", ".bash", ".cff", "VERSION", "Makefile", "Dockerfile")
+           ".bats", ".bash", ".cff", "VERSION", "LICENSE", "Makefile", "Dockerfile")
 PICTURES = (".svg", ".png")
 MOVING = "docs/moving/"  # pages of their own: copied as they are
 PICTURE = re.compile(r"!\[([^]]*)\]\(([^)\s]*(?:pictures|plots)/\w+\.svg)\)")
