@@ -107,6 +107,17 @@ parts() {
         help2man help2man help2man help2man help2man
 }
 
+# wrap COLUMN: on a terminal, breaks lines at words; what follows begins in that column, too.
+wrap() {
+    size=''
+    [ ! -t 1 ] || { size=$(stty size <&3 2>/dev/null) || :; } 3>&1
+    if [ "${size##* }" -ge 40 ] 2>/dev/null; then
+        fold -s -w $((${size##* } - $1)) | sed "s/ *\$//; 2,\$s/^/$(printf "%$1s")/"
+    else
+        cat
+    fi
+}
+
 # The package names are those of apt, dnf, pacman, apk and zypper in turn.
 part() {
     fields="$1|$2|$3|$4"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage: on_terminal.py COLUMNS COMMAND...      Runs a command in a terminal of so many columns, and prints what it shows.
 
-Ends with the command's status. Carriage returns stay; the terminal's own "\\r\\n" become "\\n".
+Types what $TYPE has, if anything. Ends with the command's status. Carriage returns stay; the terminal's own "\\r\\n" become "\\n".
 """
 import fcntl
 import os
@@ -17,6 +17,7 @@ def main():
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
         os.environ["TERM"] = "xterm-256color"
         os.execvp(sys.argv[2], sys.argv[2:])
+    os.write(terminal, os.environ.get("TYPE", "").encode())
     shown = b""
     while True:
         try:

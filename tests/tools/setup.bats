@@ -7,7 +7,7 @@ setup() {
     mkdir "$bin"
     # ccache's cc looks for the compiler in PATH, so the compiler itself is linked.
     ln -s "$(type -aP cc | while read -r path; do [[ $(realpath "$path") == *ccache ]] || echo "$path"; done | head -n 1)" "$bin/cc"
-    for program in make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls mktemp rm readlink; do
+    for program in make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls mktemp rm readlink sort fold stty; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
     for program in bats prove python3 pgrep aspell ctags gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc; do
@@ -52,6 +52,54 @@ hide() {
     [ "${lines[0]}" = "setup: jq is missing (tests): without it, no 'make test', and not all commands of chapter 01: it reads JSON" ]
     [ "${lines[2]}" = "setup: everything is there; now type make" ]
     [ "$(cat "$asked")" = "$(printf 'update\ninstall -y jq')" ]
+}
+
+# on_terminal COLUMNS STATUS COMMAND...: like there, on a terminal on which $TYPE is typed.
+on_terminal() {
+    columns=$1 expected=$2
+    shift 2
+    run timeout 60 "$(command -v python3)" -B tests/helpers/on_terminal.py "$columns" env PATH="$bin" "$@"
+    echo "$output"
+    [ "$status" -eq "$expected" ]
+}
+
+@test "on a terminal setup names the packages, and asks before it installs them; where nothing is missing it does not" {
+    TYPE='' on_terminal 80 0 ./setup.sh
+    [ "$output" = "setup: everything is there; now type make" ]
+    hide jq
+    hide gnuplot
+    for answer in $'n\n' $'what?\n' $'\4'; do # the last is Ctrl-D
+        TYPE=$answer on_terminal 200 1 ./setup.sh --checks
+        [[ $output == *$'\nsetup: apt-get install -y bubblewrap gnuplot-nox jq spin uidmap\nsetup: go ahead? [Y/n] '* ]]
+        [ "${lines[-1]#*\[Y/n] }" = "setup: nothing is installed; missing: jq, gnuplot, bubblewrap, uidmap, Spin. './setup.sh --checks --check' says what for, './setup.sh --checks -y' gets it" ]
+    done
+    [ ! -e "$asked" ]
+    mv "$bin/hidden-gnuplot" "$bin/gnuplot"
+    for answer in $'\n' $'y\n' $'Yes\n'; do
+        TYPE=$answer on_terminal 80 0 ./setup.sh
+        [ "${lines[-1]}" = "setup: everything is there; now type make" ]
+        [ "$(cat "$asked")" = "$(printf 'update\ninstall -y jq')" ]
+        hide jq
+        rm "$asked"
+    done
+}
+
+@test "with -y, before or after the kind, and where no terminal can answer, setup does not ask" {
+    for options in '-y --checks' '--checks -y'; do
+        # shellcheck disable=SC2086 # several words
+        TYPE='' on_terminal 80 0 ./setup.sh $options
+        [[ $output != *"go ahead"* ]]
+        [ "$(cat "$asked")" = "$(printf 'update\ninstall -y bubblewrap uidmap spin')" ]
+        rm "$asked"
+    done
+    hide jq
+    for redirected in '</dev/null' '| cat'; do
+        TYPE='' on_terminal 80 0 sh -c "./setup.sh $redirected"
+        [[ $output != *"go ahead"* ]]
+        [ "$(cat "$asked")" = "$(printf 'update\ninstall -y jq')" ]
+        hide jq
+        rm "$asked"
+    done
 }
 
 @test "setup --check only reports, and fails where a required part is missing" {
@@ -163,7 +211,7 @@ systemctl disable --now slurmctld slurmd" ]
 
 @test "setup refuses options it does not know" {
     there 2 ./setup.sh --all
-    [[ $output == *"--all: it is --check, --minimal, --checks, --slurm, --browser or nothing" ]]
+    [[ $output == *"--all: it is -y, --check, --minimal, --checks, --slurm, --browser or nothing" ]]
     there 0 ./setup.sh --help
     [[ $output == "Usage: ./setup.sh"* ]]
 }
