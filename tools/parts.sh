@@ -46,7 +46,7 @@ parts() {
         procps procps-ng procps-ng procps procps
     part tests aspell 'location aspell' "no 'make test': it reads the documents" \
         'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en'
-    part tests jq 'program jq' "no 'make test', and not all commands of chapter 01: it reads JSON" jq jq jq jq jq
+    part tests jq 'program jq' "no 'make test', and not all of chapter 01: it reads JSON" jq jq jq jq jq
     part tests gnuplot 'program gnuplot' "no 'make plot'" gnuplot-nox gnuplot gnuplot gnuplot gnuplot
     part tests curl 'program curl' "no 'make test': it gets files as data/get_mnist.sh does" \
         curl curl curl curl curl

@@ -6,6 +6,7 @@ Types what $TYPE has, if anything. Ends with the command's status. Carriage retu
 import fcntl
 import os
 import pty
+import signal
 import struct
 import sys
 import termios
@@ -15,6 +16,7 @@ def main():
     pid, terminal = pty.fork()
     if pid == 0:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python has changed that
         os.environ["TERM"] = "xterm-256color"
         os.execvp(sys.argv[2], sys.argv[2:])
     os.write(terminal, os.environ.get("TYPE", "").encode())
