@@ -154,8 +154,8 @@ ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
 endif
 
-# What is made, in a line instead of the command; nothing with make -s.
-say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '%-4s %s\n' $(1) $@ &&)
+# What is made, in a line for each room instead of the commands, with the number of files so far; nothing with make -s.
+say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@$(eval MADE += x)$(if $(filter $(1)$(@D),$(SAID)),,$(eval SAID += $(1)$(@D))printf '[%3d] %-4s %s\n' $(words $(MADE)) $(1) $(@D:$(BUILD)/%=%) &&))
 
 STEPS    := 01 02 03 04 05
 # Files that only step 05 needs, and files with a header that only the asides in beyond/ need, form libraries of their
