@@ -21,7 +21,7 @@
 #
 # make            build all steps           make 03         build one step (make beyond: the asides)
 # make test       the tests (10 minutes)    make diff-03    what step 03 adds to the one before
-# make doctor     what this machine has     make checklist  the requirements, ticked off
+# make doctor     what this machine has     make checklist  the requirements, ticked off (doctor ARGS=--all: every part)
 # make room-check is this machine ready for the workshop? One line to read aloud
 # make slides     the chapters' slides, in build/slides       make rehearse   the plan of teach/ (3 minutes)
 # make lab-02a    write step 02a yourself   make check-lab  how far you are (LAB=02a; else the last one you changed)
@@ -154,8 +154,8 @@ ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
 endif
 
-# What is made, in a line instead of the command; nothing with make -s.
-say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '%-4s %s\n' $(1) $@ &&)
+# What is made, in a line for each room instead of the commands, with the number of files so far; nothing with make -s.
+say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@$(eval MADE += x)$(if $(filter $(1)$(@D),$(SAID)),,$(eval SAID += $(1)$(@D))printf '[%3d] %-4s %s\n' $(words $(MADE)) $(1) $(@D:$(BUILD)/%=%) &&))
 
 STEPS    := 01 02 03 04 05
 # Files that only step 05 needs, and files with a header that only the asides in beyond/ need, form libraries of their
@@ -259,7 +259,7 @@ help-all:
 	@sed -n '1,/^#$$/d; /^#/!q; s/^# \{0,1\}//p' Makefile
 
 doctor:
-	@tools/doctor.sh
+	@tools/doctor.sh $(ARGS)
 
 diff-%:
 	@tools/stepdiff.sh $*

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Usage: ./setup.sh [--check | --minimal | --checks | --slurm | --browser]   Installs what the project needs and is missing.
+# Usage: ./setup.sh [-y] [--check] [--minimal] [--checks] [--slurm] [--browser]   Installs what the project needs and is missing.
+#   -y         does not ask first; nor does it where no terminal can answer
 #   --check    only says what is missing; exit status 1 if the project cannot be built
 #   --minimal  leaves out what only tests need, and what is optional
 #   --checks   adds what the slower checks need: make check-fuzz
@@ -10,31 +11,32 @@ set -eu
 cd "$(dirname "$0")"
 . tools/parts.sh
 
-kinds='required tests optional'
-check=no
-case ${1:-} in
-'') ;;
---check) check=yes ;;
---minimal) kinds=required ;;
---checks) kinds="$kinds checks" ;;
---slurm) kinds="$kinds slurm" ;;
---browser) kinds="$kinds browser" ;;
---help | -h) sed -n '2,/^set/ { /^set/d; s/^# //; p; }' "$0" && exit 0 ;;
-*) echo "$0: $1: it is --check, --minimal, --checks, --slurm, --browser or nothing" >&2 && exit 2 ;;
-esac
+self=$0${*:+ $*} kinds='required tests optional' more='' check=no ask=no
+[ ! -t 0 ] || [ ! -t 1 ] || ask=yes
+for option in "$@"; do
+    case $option in
+    -y) ask=no ;;
+    --check) check=yes ;;
+    --minimal) kinds=required ;;
+    --checks | --slurm | --browser) more="$more ${option#--}" ;;
+    --help | -h) sed -n '2,/^set/ { /^set/d; s/^# //; p; }' "$0" && exit 0 ;;
+    *) echo "$0: $option: it is -y, --check, --minimal, --checks, --slurm, --browser or nothing" >&2 && exit 2 ;;
+    esac
+done
 
 export DEBIAN_FRONTEND=noninteractive # apt-get shall ask nothing
 
 say() {
-    echo "setup: $*"
+    printf 'setup: '
+    echo "$*" | wrap 7
 }
 
-# Names the parts of a kind that are missing; their packages are in $packages then.
+# Names the parts of a kind that are missing; they are in $missing then, and their packages in $packages.
 look_for() {
-    packages='' missing=no
+    packages='' missing=''
     while IFS='|' read -r kind name probe without names; do
         if [ "$kind" = "$1" ] && ! $probe >/dev/null; then
-            missing=yes by_hand=''
+            missing="$missing${missing:+, }$name" by_hand=''
             case $names in 'by hand'*) by_hand="; to get it $names" names='' ;; esac
             say "$name is missing ($kind): without it, $without$by_hand"
             packages="$packages${names:+ $names}"
@@ -42,7 +44,7 @@ look_for() {
     done <<END
 $(parts)
 END
-    [ $missing = no ]
+    [ -z "$missing" ]
 }
 
 # Gets those that are files (URL#SHA256), checked, and names them in $packages as they lie here.
@@ -77,17 +79,30 @@ stop_services() {
     [ -z "$new_services" ] || $sudo systemctl disable --now $new_services >/dev/null 2>&1 || true
 }
 
-# shellcheck disable=SC2086 # the manager's command and the packages are several words each
-install_packages() {
+# May what is missing be installed? If nobody is asked, it may.
+allowed() {
     if [ -z "$install" ]; then
         say 'no apt, dnf, yum, pacman, apk or zypper here: install it by hand'
         return 1
-    elif [ "$(id -u)" -ne 0 ] && [ "${install#sudo }" = "$install" ]; then
-        command=$install$packages
-        case $packages in *#*) command=$0 ;; esac
+    fi
+    names=$(echo "$all_packages" | tr ' ' '\n' | sed '/^$/d; s|.*/\(.*\)#.*|\1|' | sort -u | tr '\n' ' ')
+    if [ "$(id -u)" -ne 0 ] && [ "${install#sudo }" = "$install" ]; then
+        command="$install ${names% }"
+        case $all_packages in *#*) command=$self ;; esac
         say "this takes root, and there is no sudo: let root run '$command'"
         return 1
     fi
+    [ $ask = yes ] || return 0
+    say "$install ${names% }"
+    printf 'setup: go ahead? [Y/n] '
+    read -r answer || { echo && answer=no; } # Ctrl-D
+    case $answer in '' | [Yy]*) return ;; esac
+    say "nothing is installed; missing: ${all_missing#, }. '$self --check' says what for, '$self -y' gets it"
+    exit 1
+}
+
+# shellcheck disable=SC2086 # the manager's command and the packages are several words each
+install_packages() {
     refresh=''
     case $install in *apt-get*) refresh="${install% install -y} update" ;; esac
     say "${refresh:+$refresh && }$install$packages"
@@ -103,15 +118,21 @@ if musl; then
     say "this machine's C library is musl, which is not supported: build in the Debian of the Dockerfile"
     exit 1
 fi
-status=0 complete=yes
-for kind_wanted in $kinds; do
+status=0 incomplete='' all_missing='' all_packages=''
+for kind_wanted in $kinds$more; do
     look_for "$kind_wanted" && continue
-    if [ $check = no ] && [ -n "$packages" ] && install_packages; then
-        look_for "$kind_wanted" && continue
-        say 'it is installed, but where? It must be in PATH (module load mpi), and not too old'
-    fi
-    complete=no
-    [ "$kind_wanted" != required ] || status=1
+    incomplete="$incomplete $kind_wanted" all_missing="$all_missing, $missing" all_packages="$all_packages$packages"
 done
-[ $complete = no ] || say 'everything is there; now type make'
+if [ $check = no ] && [ -n "$all_packages" ] && allowed; then
+    kinds=$incomplete incomplete=''
+    for kind_wanted in $kinds; do
+        look_for "$kind_wanted" >/dev/null && continue
+        if [ -n "$packages" ] && install_packages; then
+            look_for "$kind_wanted" && continue
+            say 'it is installed, but where? It must be in PATH (module load mpi), and not too old'
+        fi
+        incomplete="$incomplete $kind_wanted"
+    done
+fi
+case $incomplete in '') say 'everything is there; now type make' ;; *' required'*) status=1 ;; esac
 exit $status

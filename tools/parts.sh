@@ -46,7 +46,7 @@ parts() {
         procps procps-ng procps-ng procps procps
     part tests aspell 'location aspell' "no 'make test': it reads the documents" \
         'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en' 'aspell aspell-en'
-    part tests jq 'program jq' "no 'make test', and not all commands of chapter 01: it reads JSON" jq jq jq jq jq
+    part tests jq 'program jq' "no 'make test', and not all of chapter 01: it reads JSON" jq jq jq jq jq
     part tests gnuplot 'program gnuplot' "no 'make plot'" gnuplot-nox gnuplot gnuplot gnuplot gnuplot
     part tests curl 'program curl' "no 'make test': it gets files as data/get_mnist.sh does" \
         curl curl curl curl curl
@@ -105,6 +105,17 @@ parts() {
     part extra ruff 'program ruff' 'Python files are not checked' 'by hand: pip install ruff'
     part extra help2man 'program help2man' "'make install' makes no manual pages" \
         help2man help2man help2man help2man help2man
+}
+
+# wrap COLUMN: on a terminal, breaks lines at words; what follows begins in that column, too.
+wrap() {
+    size=''
+    [ ! -t 1 ] || { size=$(stty size <&3 2>/dev/null) || :; } 3>&1
+    if [ "${size##* }" -ge 40 ] 2>/dev/null; then
+        fold -s -w $((${size##* } - $1)) | sed "s/ *\$//; 2,\$s/^/$(printf "%$1s")/"
+    else
+        cat
+    fi
 }
 
 # The package names are those of apt, dnf, pacman, apk and zypper in turn.

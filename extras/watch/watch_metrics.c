@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/comfort.h"
@@ -26,6 +27,8 @@ static struct {
     size_t steps_per_epoch;
     uint64_t first_step; // steps done before this process started
     double begin;
+    double accuracy; // of the last test; negative if there was none
+    char saved[PATH_MAX]; // where the last state has been written to
 } run;
 
 /* Describes the run for tools that read the folder later. */
@@ -67,6 +70,7 @@ void watch_init(const Args *args, const Model *model, int rank, size_t steps_per
     run.steps_per_epoch = steps_per_epoch;
     run.first_step = model->step;
     run.begin = seconds_now();
+    run.accuracy = -1;
     if (args->metrics_dir != NULL && rank == 0) {
         write_run(args);
         cut_other_ranks(args, model->step);
@@ -117,6 +121,7 @@ void watch_test(uint64_t step, double loss, double accuracy)
 {
     journal_note("test step=%llu loss=%.9g accuracy=%.9g", (unsigned long long)step, loss,
                  accuracy);
+    run.accuracy = isfinite(loss) ? accuracy : -1;
     if (run.args->metrics_dir != NULL && run.rank == 0)
         curves_test(&run.curves, step, loss, accuracy);
 }
@@ -126,12 +131,26 @@ void watch_save(uint64_t step, const char *path)
 {
     const char *name = strrchr(path, '/');
     journal_note("save step=%llu %s", (unsigned long long)step, name != NULL ? name + 1 : path);
+    snprintf(run.saved, sizeof run.saved, "%s", path);
+}
+
+/* Prints on a terminal, if the run came to its end: "done in 8 s, accuracy 97.50%; ...". */
+static void say_done(void)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "/%s_%s.safetensors", run.args->model, run.args->dataset);
+    const char *end = strrchr(run.saved, '/');
+    if (run.rank == 0 && run.accuracy >= 0 && end != NULL && strcmp(end, name) == 0 &&
+        progress_due(1, 1))
+        log_info("done in %.1f s, accuracy %.2f%%; look at it: make && tools/evaluate %s",
+                 seconds_now() - run.begin, 100 * run.accuracy, run.saved);
 }
 
 void watch_end(void)
 {
     journal_note("end");
     progress_bar_finish();
+    say_done();
     unwatch_device();
     recording_stop();
     if (run.args->metrics_dir != NULL)

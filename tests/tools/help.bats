@@ -19,3 +19,21 @@
         grep -qE "make $target\b" "$BATS_TEST_TMPDIR/all" || { echo "$target" && false; }
     done
 }
+
+@test "make prints a line for each room, V=1 the commands, and make -s nothing" {
+    build() { # OPTION...: three files in two rooms
+        rm -rf "$BATS_TEST_TMPDIR/build"
+        run env -u MAKEFLAGS -u MAKELEVEL make -j2 MPI=0 CUDA=0 CFLAGS=-O0 BUILD="$BATS_TEST_TMPDIR/build" "$@" \
+            "$BATS_TEST_TMPDIR"/build/common/{base/log,base/rng,data/sampler}.o
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "$(find "$BATS_TEST_TMPDIR/build" -name '*.o' | wc -l)" -eq 3 ]
+    }
+    build
+    [ "$(sort <<<"$output")" = $'[  1] cc   common/base\n[  3] cc   common/data' ]
+    build V=1
+    [ "$(grep -c ' -c -o .*/build/common/.*\.o ' <<<"$output")" -eq 3 ]
+    [[ $output != *"cc   common"* ]]
+    build -s
+    [ -z "$output" ]
+}

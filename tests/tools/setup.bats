@@ -7,7 +7,7 @@ setup() {
     mkdir "$bin"
     # ccache's cc looks for the compiler in PATH, so the compiler itself is linked.
     ln -s "$(type -aP cc | while read -r path; do [[ $(realpath "$path") == *ccache ]] || echo "$path"; done | head -n 1)" "$bin/cc"
-    for program in make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls mktemp rm readlink; do
+    for program in make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls mktemp rm readlink sort fold stty; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
     for program in bats prove python3 pgrep aspell ctags gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc; do
@@ -49,9 +49,57 @@ hide() {
 @test "what is missing is named and installed" {
     hide jq
     there 0 ./setup.sh
-    [ "${lines[0]}" = "setup: jq is missing (tests): without it, no 'make test', and not all commands of chapter 01: it reads JSON" ]
+    [ "${lines[0]}" = "setup: jq is missing (tests): without it, no 'make test', and not all of chapter 01: it reads JSON" ]
     [ "${lines[2]}" = "setup: everything is there; now type make" ]
     [ "$(cat "$asked")" = "$(printf 'update\ninstall -y jq')" ]
+}
+
+# on_terminal COLUMNS STATUS COMMAND...: like there, on a terminal on which $TYPE is typed.
+on_terminal() {
+    columns=$1 expected=$2
+    shift 2
+    run timeout 60 python3 -B tests/helpers/on_terminal.py "$columns" env PATH="$bin" "$@"
+    echo "$output"
+    [ "$status" -eq "$expected" ]
+}
+
+@test "on a terminal setup names the packages, and asks before it installs them; where nothing is missing it does not" {
+    TYPE='' on_terminal 80 0 ./setup.sh
+    [ "$output" = "setup: everything is there; now type make" ]
+    hide jq
+    hide gnuplot
+    for answer in $'n\n' $'what?\n' $'\4'; do # the last is Ctrl-D
+        TYPE=$answer on_terminal 200 1 ./setup.sh --checks
+        [[ $output == *$'\nsetup: apt-get install -y bubblewrap gnuplot-nox jq spin uidmap\nsetup: go ahead? [Y/n] '* ]]
+        [ "${lines[-1]#*\[Y/n] }" = "setup: nothing is installed; missing: jq, gnuplot, bubblewrap, uidmap, Spin. './setup.sh --checks --check' says what for, './setup.sh --checks -y' gets it" ]
+    done
+    [ ! -e "$asked" ]
+    mv "$bin/hidden-gnuplot" "$bin/gnuplot"
+    for answer in $'\n' $'y\n' $'Yes\n'; do
+        TYPE=$answer on_terminal 80 0 ./setup.sh
+        [ "${lines[-1]}" = "setup: everything is there; now type make" ]
+        [ "$(cat "$asked")" = "$(printf 'update\ninstall -y jq')" ]
+        hide jq
+        rm "$asked"
+    done
+}
+
+@test "with -y, before or after the kind, and where no terminal can answer, setup does not ask" {
+    for options in '-y --checks' '--checks -y'; do
+        # shellcheck disable=SC2086 # several words
+        TYPE='' on_terminal 80 0 ./setup.sh $options
+        [[ $output != *"go ahead"* ]]
+        [ "$(cat "$asked")" = "$(printf 'update\ninstall -y bubblewrap uidmap spin')" ]
+        rm "$asked"
+    done
+    hide jq
+    for redirected in '</dev/null' '| cat'; do
+        TYPE='' on_terminal 80 0 sh -c "./setup.sh $redirected"
+        [[ $output != *"go ahead"* ]]
+        [ "$(cat "$asked")" = "$(printf 'update\ninstall -y jq')" ]
+        hide jq
+        rm "$asked"
+    done
 }
 
 @test "setup --check only reports, and fails where a required part is missing" {
@@ -107,7 +155,7 @@ systemctl disable --now slurmctld slurmd" ]
     [[ $output == "setup: Chromium is missing (browser): without it, no 'make check-browser'; to get it by hand: google.com/chrome (Ubuntu has Chromium only as a snap)"* ]]
     [ "${#lines[@]}" -eq 1 ]
     [ ! -e "$asked" ]
-    there 0 tools/doctor.sh
+    there 0 tools/doctor.sh --all
     [[ $output == *"no 'make check-browser'; to get it: by hand: google.com/chrome (Ubuntu has Chromium only as a snap)"* ]]
 }
 
@@ -117,7 +165,7 @@ systemctl disable --now slurmctld slurmd" ]
     script apt-get "echo \"\$*\" >>$asked; [ \$1 != install ] || . \$3"
     script apt-helper "echo \"\$1 \$2 \$4\" >>$asked; echo 'mv $bin/new-bats $bin/bats' >\$3"
     script new-bats 'echo Bats 1.10.0'
-    there 0 tools/doctor.sh
+    there 0 tools/doctor.sh --all
     echo "$output" | grep -qE "^no   bats +no 'make test'.*; to get it: ./setup.sh$"
     there 0 ./setup.sh
     [[ $output == *"everything is there"* ]]
@@ -163,14 +211,49 @@ systemctl disable --now slurmctld slurmd" ]
 
 @test "setup refuses options it does not know" {
     there 2 ./setup.sh --all
-    [[ $output == *"--all: it is --check, --minimal, --checks, --slurm, --browser or nothing" ]]
+    [[ $output == *"--all: it is -y, --check, --minimal, --checks, --slurm, --browser or nothing" ]]
     there 0 ./setup.sh --help
     [[ $output == "Usage: ./setup.sh"* ]]
 }
 
-@test "doctor has a line for every part, and the remedy for what is missing" {
-    hide jq
+@test "doctor shows what the chapters use, names what else is missing, and ends with a verdict" {
+    hide gnuplot
     there 0 tools/doctor.sh
+    for part in 'C compiler' OpenMP make zlib libyaml libsodium jansson python3 jq MPI 'GPU driver' 'NVIDIA GPU' cores; do
+        [ "$(echo "$output" | grep -cE "^(yes|no )  $part +")" -eq 1 ]
+    done
+    [ "${#lines[@]}" -eq 15 ]
+    [[ ${lines[-2]} == "also missing: gnuplot, "*"; all parts: make doctor ARGS=--all" ]]
+    [ "${lines[-1]}" = "all that chapters 00 to 05 need is here" ]
+    hide jq
+    hide python3
+    there 0 tools/doctor.sh
+    [ "${lines[-1]}" = "chapters 02 to 05 lack python3; chapter 01 lacks jq: type ./setup.sh" ]
+    there 1 CC=no-zlib tools/doctor.sh
+    [[ ${lines[-1]} == "chapters 00 to 05 lack zlib; "* ]]
+    there 2 tools/doctor.sh --check
+    [ "$output" = "tools/doctor.sh: --check: it is --all or nothing" ]
+}
+
+@test "on a terminal doctor prints at most 20 lines, whatever is missing, and breaks lines at words" {
+    for program in cc bats prove python3 pgrep aspell ctags gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc sudo; do
+        rm "$bin/$program"
+    done
+    TYPE='' on_terminal 80 1 tools/doctor.sh
+    [ "${#lines[@]}" -le 20 ]
+    for line in "${lines[@]}"; do
+        line=$(sed $'s/\e\[[0-9]*m//g' <<<"$line")
+        [ "${#line}" -le 80 ]
+    done
+    unwrapped=$(tr '\n' ' ' <<<"$output")
+    [[ $unwrapped == *"chapters 00 to 05 lack C compiler, OpenMP, zlib, libyaml, libsodium, jansson; chapters 02 to 05 lack python3; chapter 01 lacks jq: type ./setup.sh "* ]]
+    TYPE='' on_terminal 60 1 tools/doctor.sh --all
+    [[ $output == *" no 'make test', and no 'make check-lab':"$'\n'"                   it judges the labs; to get it: apt-get"$'\n'* ]]
+}
+
+@test "doctor --all has a line for every part, and the remedy for what is missing" {
+    hide jq
+    there 0 tools/doctor.sh --all
     for part in 'C compiler' OpenMP make zlib libyaml libsodium jansson cmocka bats prove python3 pgrep aspell gnuplot jq ip curl wget libFuzzer 'g\+\+' QEMU aarch64-gcc MPI libpng \
         libmicrohttpd CUDA cuBLAS NCCL 'GPU driver' 'NVIDIA GPU' Slurm Chromium torchrun clang-format shellcheck help2man cores avx2 avx512f MNIST; do
         [ "$(echo "$output" | grep -cE "^(yes|no )  $part +")" -eq 1 ]
@@ -178,5 +261,6 @@ systemctl disable --now slurmctld slurmd" ]
     echo "$output" | grep -q "^yes  python3       1.10.0$"
     echo "$output" | grep -qE "^no   jq +no 'make test'.*; to get it: .*apt-get install -y jq$"
     [[ $output != *$'\033'* ]] # no colours but on a terminal
-    there 1 CC=no-zlib tools/doctor.sh
+    there 1 CC=no-zlib tools/doctor.sh --all
+    [ "${lines[-1]}" = "chapters 00 to 05 lack zlib; chapter 01 lacks jq: type ./setup.sh" ]
 }

@@ -46,6 +46,25 @@ fail_together() { # COLUMNS: rank 2 of 4 is killed, the others say the same
     [[ $output != *$'\e'* && $output == *"checkpoint saved at $long/epoch_0.safetensors"* ]]
 }
 
+@test "a training that was tested ends with its seconds, its accuracy and how to look at the model; in a file it does not" {
+    local said="done in [0-9]+\.[0-9] s, accuracy [0-9.]+%; look at it: make && tools/evaluate $OUT/ck/cnn_digits.safetensors"
+    for program in '01_single_gpu/train' '05_fault_tolerance/ddprun --nproc-per-node 2 05_fault_tolerance/train'; do
+        rm -rf "$OUT/ck"
+        # shellcheck disable=SC2086 # several words
+        run -0 on_terminal 400 $program 1 0 --max-steps 2 --checkpoint-dir "$OUT/ck"
+        echo "$output"
+        [[ ${lines[-1]} =~ ^(train:|\[rank 0/2\])" "$said$ ]]
+        [[ ${lines[-2]} == "Epoch 0 | Training checkpoint saved at $OUT/ck/cnn_digits.safetensors" ]]
+        accuracy=$(grep -o 'Accuracy: [0-9.]*%' <<<"$output")
+        [[ ${lines[-1]} == *" accuracy ${accuracy#* };"* ]]
+    done
+    run -0 on_terminal 400 01_single_gpu/train 1 0 --model linear --max-steps 2 --checkpoint-dir "$OUT/ck" # has no test
+    [[ $output != *" look at it"* ]]
+    01_single_gpu/train 1 0 --max-steps 2 --checkpoint-dir "$OUT/ck" >"$OUT/log" 2>&1
+    grep -q 'saved at' "$OUT/log"
+    ! grep 'look at it' "$OUT/log"
+}
+
 @test "no word is broken at 80 or 120 columns" {
     for columns in 80 120; do
         run -137 fail_together $columns
