@@ -94,9 +94,10 @@ allowed() {
     fi
     [ $ask = yes ] || return 0
     say "$install ${names% }"
-    printf 'setup: go ahead? [Y/n] '
-    read -r answer || { echo && answer=no; } # Ctrl-D
-    case $answer in '' | [Yy]*) return ;; esac
+    printf 'setup: go ahead? [Y/n; Y after 60 s] '
+    answer=$(timeout --foreground 60 sh -c 'read -r answer || exit 1; echo "$answer"') && status=0 || status=$?
+    [ $status -eq 0 ] || echo
+    case $status:$answer in 124: | 0: | 0:[Yy]*) status=0 && return ;; esac # 1 is Ctrl-D
     say "nothing is installed; missing: ${all_missing#, }. '$self --check' says what for, '$self -y' gets it"
     exit 1
 }

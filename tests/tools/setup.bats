@@ -7,7 +7,7 @@ setup() {
     mkdir "$bin"
     # ccache's cc looks for the compiler in PATH, so the compiler itself is linked.
     ln -s "$(type -aP cc | while read -r path; do [[ $(realpath "$path") == *ccache ]] || echo "$path"; done | head -n 1)" "$bin/cc"
-    for program in make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls mktemp rm readlink sort fold stty; do
+    for program in make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls mktemp rm readlink sort fold stty timeout; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
     for program in bats prove python3 pgrep aspell ctags gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc; do
@@ -70,8 +70,8 @@ on_terminal() {
     hide gnuplot
     for answer in $'n\n' $'what?\n' $'\4'; do # the last is Ctrl-D
         TYPE=$answer on_terminal 200 1 ./setup.sh --checks
-        [[ $output == *$'\nsetup: apt-get install -y bubblewrap gnuplot-nox jq spin uidmap\nsetup: go ahead? [Y/n] '* ]]
-        [ "${lines[-1]#*\[Y/n] }" = "setup: nothing is installed; missing: jq, gnuplot, bubblewrap, uidmap, Spin. './setup.sh --checks --check' says what for, './setup.sh --checks -y' gets it" ]
+        [[ $output == *$'\nsetup: apt-get install -y bubblewrap gnuplot-nox jq spin uidmap\nsetup: go ahead? [Y/n; Y after 60 s] '* ]]
+        [ "${lines[-1]#*\[Y/n; Y after 60 s] }" = "setup: nothing is installed; missing: jq, gnuplot, bubblewrap, uidmap, Spin. './setup.sh --checks --check' says what for, './setup.sh --checks -y' gets it" ]
     done
     [ ! -e "$asked" ]
     mv "$bin/hidden-gnuplot" "$bin/gnuplot"
