@@ -155,10 +155,11 @@ const char *end_text(int status, int signal, char text[END_BYTES])
 void report_print(const Failure *root, const Workers *workers, int first_rank)
 {
     const bool is_here = root->node == workers->logs->flags->node_rank;
-    const bool was_asked = workers->request != 0; // as another node was, perhaps a moment before
+    const bool was_requested =
+        workers->request != 0; // as another node was, perhaps a moment before
     const bool has_table = has_extras;
     char end[END_BYTES];
-    if (root->rank < 0 ? is_here || was_asked || !has_table : is_here && root->pid == 0)
+    if (root->rank < 0 ? is_here || was_requested || !has_table : is_here && root->pid == 0)
         log_info("%s", root->message);
     else if (root->is_unread) // as with `| head -n 2`: one line, like a shell's
         log_info("rank %d on node %d (%s) was killed by SIGPIPE: its output goes to a program that "

@@ -112,8 +112,8 @@ def run(step, program, folder, options):
     files, failure = judge_zero.files_of(program, folder, options)
     ranks = journal.read(folder / "journal")
     if failure or not files or not ranks.get(0):
-        said = failure or "it saves nothing"
-        judge_zero.mistake(step, "run", f"with {' '.join(options)} {said}")
+        output = failure or "it saves nothing"
+        judge_zero.mistake(step, "run", f"with {' '.join(options)} {output}")
     return weights_of(files), {rank: starts[0] for rank, starts in ranks.items() if starts}
 
 

@@ -165,7 +165,7 @@ def give_means(ranks):
             raise Unseen(f"rank {rank.rank} waits for a message that it has not sent")
         if all(number < len(sent) for sent in lists):
             rank.waits = None
-            rank.tell(DATA, (), combined([sent[number] for sent in lists]))
+            rank.send(DATA, (), combined([sent[number] for sent in lists]))
 
 
 def reducer_pass(ranks, dice, sizes, uses, cap, sync, rung):
@@ -240,7 +240,7 @@ class Training:
             if stops:
                 ranks.call([((STOP,), b"")] * self.count)
             if cut is not None:
-                ranks.ranks[0].tell(CALL, *self.order(first + steps + 1, len(state)))
+                ranks.ranks[0].send(CALL, *self.order(first + steps + 1, len(state)))
                 time.sleep(cut)
 
     def resumes_from(self, *due, seed=None, what="killed"):

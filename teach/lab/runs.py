@@ -66,9 +66,9 @@ class Run:
             self.status = self.process.wait(seconds or self.begin + SECONDS - time.monotonic())
         except subprocess.TimeoutExpired:
             self.status = None
-        patience = time.monotonic() + (2 if self.status is not None else 0)
+        deadline = time.monotonic() + (2 if self.status is not None else 0)
         at_end, self.left = self.at_end(), self.processes()
-        while self.left and time.monotonic() < patience:
+        while self.left and time.monotonic() < deadline:
             time.sleep(0.05)
             self.left = self.processes()
         for pid in self.left:

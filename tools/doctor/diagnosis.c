@@ -51,16 +51,17 @@ static bool find_lost(Sentences *sentences)
 {
     const Attempt *attempt = sentences->attempt;
     const char *when = attempt->joining ? "Before the first call" : "Between two calls";
-    bool told = attempt->joining; // a refusal is in no record; the ranks' terminal shows it
+    bool explained = attempt->joining; // a refusal is in no record; the ranks' terminal shows it
     for (int rank = 0; rank < attempt->world_size; rank++)
-        told |= attempt->flight[rank].record->error[0] != '\0';
+        explained |= attempt->flight[rank].record->error[0] != '\0';
     if (find_state(sentences, PROCESS_STOPPED, when, "stopped: kill -CONT lets a process go on"))
         return true;
-    return told ? find_state(sentences, PROCESS_GONE, when,
-                             "ended too soon: the last lines of each say why")
-                : find_state(sentences, PROCESS_GONE, "Without a last word",
-                             "ended too soon: killed (SIGKILL), or with their launcher, unless the "
-                             "terminal says why");
+    return explained
+               ? find_state(sentences, PROCESS_GONE, when,
+                            "ended too soon: the last lines of each say why")
+               : find_state(sentences, PROCESS_GONE, "Without a last word",
+                            "ended too soon: killed (SIGKILL), or with their launcher, unless the "
+                            "terminal says why");
 }
 
 static bool find_slow(Sentences *sentences, const WaitTimes *times)
@@ -80,7 +81,7 @@ static bool find_slow(Sentences *sentences, const WaitTimes *times)
     return true;
 }
 
-static void say_all_is_well(Sentences *sentences)
+static void describe_progress(Sentences *sentences)
 {
     const Attempt *attempt = sentences->attempt;
     bool *finished = mem_calloc((size_t)attempt->world_size, sizeof *finished);
@@ -131,6 +132,6 @@ bool diagnose(const Attempt *attempt, const WaitTimes *times, int64_t now,
                        find_waiting(&sentences) || find_lost(&sentences) ||
                        find_slow(&sentences, times);
     if (!found)
-        say_all_is_well(&sentences);
+        describe_progress(&sentences);
     return !find_slow_disk(&sentences) && !found;
 }

@@ -20,7 +20,7 @@ static int count_same(const Part *part, const Part *end, const char *call)
 
 /* Writes "rank 1 calls broadcast #3 of 10 int32 from rank 0 at train.c:95", with all ranks that
  * make this call. */
-static void say_call(Sentences *sentences, const Part *part, const Part *end, const char *call)
+static void describe_call(Sentences *sentences, const Part *part, const Part *end, const char *call)
 {
     bool *has = mem_calloc((size_t)sentences->attempt->world_size, sizeof *has);
     char text[DESCRIPTION_BYTES], list[RANK_LIST_BYTES], line[SOURCE_LINE_BYTES];
@@ -52,9 +52,9 @@ bool find_mismatch(Sentences *sentences)
             odd++;
         const bool first_is_usual = 2 * same >= next - part;
         say(sentences, "The ranks' calls differ: ");
-        say_call(sentences, part, next, first_is_usual ? other : usual);
+        describe_call(sentences, part, next, first_is_usual ? other : usual);
         say(sentences, ", ");
-        say_call(sentences, part, next, first_is_usual ? usual : other);
+        describe_call(sentences, part, next, first_is_usual ? usual : other);
         say(sentences, ". From there on nothing fits: the ranks must make the same calls.");
         return true;
     }

@@ -80,7 +80,7 @@ static void mark_others(const Attempt *attempt, bool *culprit)
 }
 
 /* Writes "Rank 1 (process 123 on vm) is stopped; its last call, ..., ended 12.3 s ago." */
-static void say_state(Sentences *sentences, int rank)
+static void describe_rank(Sentences *sentences, int rank)
 {
     static const char *const states[] = {
         [PROCESS_NO_RECORD] = "has left no record",
@@ -128,7 +128,7 @@ static const FlightEntry *longest_wait(const Attempt *attempt)
 }
 
 /* Names the ranks that wait in this call, except the culprits. */
-static void say_who_waits(Sentences *sentences, const FlightEntry *call, const bool *culprit)
+static void describe_waiting(Sentences *sentences, const FlightEntry *call, const bool *culprit)
 {
     const Attempt *attempt = sentences->attempt;
     bool *has = mem_calloc((size_t)attempt->world_size, sizeof *has);
@@ -146,7 +146,7 @@ static void say_who_waits(Sentences *sentences, const FlightEntry *call, const b
 }
 
 /* Returns true if the call may complete: all ranks are there and none has waited for long. */
-static bool may_go_on(const Sentences *sentences, const FlightEntry *call)
+static bool may_complete(const Sentences *sentences, const FlightEntry *call)
 {
     const Attempt *attempt = sentences->attempt;
     for (int rank = 0; rank < attempt->world_size; rank++) {
@@ -163,7 +163,7 @@ bool find_waiting(Sentences *sentences)
 {
     const Attempt *attempt = sentences->attempt;
     const FlightEntry *call = longest_wait(attempt);
-    if (call == NULL || may_go_on(sentences, call))
+    if (call == NULL || may_complete(sentences, call))
         return false;
     bool *culprit = mem_calloc((size_t)attempt->world_size, sizeof *culprit);
     diagnosis_culprits(attempt, call, culprit);
@@ -175,17 +175,17 @@ bool find_waiting(Sentences *sentences)
 
     if (rank_count(culprit, attempt->world_size) == 0)
         mark_others(attempt, culprit);
-    say_who_waits(sentences, call, culprit);
+    describe_waiting(sentences, call, culprit);
     char list[RANK_LIST_BYTES];
     if (rank_count(culprit, attempt->world_size) > 0)
         say(sentences, " for %s.", rank_list(culprit, attempt->world_size, list));
     else
         say(sentences, ", and nobody is missing: the data does not arrive, or they wait for each "
                        "other in different calls.");
-    for (int rank = 0, said = 0; rank < attempt->world_size && said < MAX_CULPRITS; rank++)
+    for (int rank = 0, count = 0; rank < attempt->world_size && count < MAX_CULPRITS; rank++)
         if (culprit[rank]) {
-            say_state(sentences, rank);
-            said++;
+            describe_rank(sentences, rank);
+            count++;
         }
     free(culprit);
     return true;

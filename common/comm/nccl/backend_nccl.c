@@ -311,7 +311,7 @@ static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
                      reason);
         return &backend_tcp;
     }
-    process_group_farewell(pg, pg->store, pg->world_size);
+    process_group_leave(pg, pg->store, pg->world_size);
     usage_error("--backend nccl wants a GPU for each rank, but %s: start fewer ranks on this "
                 "node, use %s, or set " NCCL_MAY_SHARE "=1 (NCCL 2.30 and later)",
                 reason, has_staging ? "--backend tcp, which may share one" : "--device cpu");

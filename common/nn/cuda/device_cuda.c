@@ -111,7 +111,7 @@ static int pick_gpu(const Args *args, int local_rank)
         usage_error("--device cuda: %d ranks on this node, but %d GPUs; start %d ranks per node, "
                     "or use --backend tcp, which lets ranks share a GPU",
                     ranks, count, count);
-    if (ranks > count && log_speaks_for_node())
+    if (ranks > count && log_prints_for_node())
         log_info("%d ranks share the %d GPUs of this node", ranks, count);
     return may_share ? local_rank % count : local_rank;
 }
