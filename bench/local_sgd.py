@@ -90,7 +90,7 @@ def learn_all(data, folder, data_dir):
 
 
 def time_all(data, folder, repeats):
-    """Adds the times of a step and of an epoch's end: [least, median, most] of so many runs, which take turns."""
+    """Adds the times of a step and of an epoch's end: [least, median, most] of this many runs, which take turns."""
     programs = {kind: build(program, folder / "programs", data["compute_ms"] / 1e3) for kind, (program, _) in KINDS.items()}
     times = {}
     for _ in range(repeats):
@@ -128,7 +128,7 @@ def seconds(data, kind, rate, rows):
 
 
 def formula(data, kind, rate):
-    """Milliseconds of a step at so many Gbit/s: C computes, and all of the model is M on the way. The first bucket, of nearly
+    """Milliseconds of a step at this many Gbit/s: C computes, and all of the model is M on the way. The first bucket, of nearly
     all gradients, leaves after 15 / 27.3 of the computation (bench/rounds.h)."""
     first = data["epochs"]["digits"]["DDP"][0]
     compute, model = data["compute_ms"], first["bytes"] / first["steps"] * 8 / (rate * 1e6)

@@ -96,7 +96,7 @@ def strike(pid, number):
 
 
 def is_there(pid):
-    """Zombies are not: whoever is to bury them may take his time."""
+    """Zombies are not, since their parent may reap them later."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"

@@ -21,7 +21,7 @@ static bool may_restart(Group *group, const Agents *agents, const Failure *root,
     if (root->rank < 0)
         return root->status == EXIT_FAILURE && !agents->has_torchrun_nodes &&
                ++group->num_failures <= flags->max_restarts;
-    // These would fail again: wrong options, a missing program, output that nobody reads, a
+    // These would fail again: wrong options, a missing program, output that no process reads, a
     // training that has diverged.
     if (root->status == EXIT_USAGE || root->pid == 0 || root->is_unread || root->is_final)
         return false;

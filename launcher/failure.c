@@ -48,7 +48,7 @@ static void start(Failure *failure, int node, int status, double seconds_ago)
 
 /* Returns whether the program that reads our output, and so the workers', has ended. A worker may
  * also be killed by SIGPIPE for a pipe of its own. */
-static bool nobody_reads(void)
+static bool has_no_reader(void)
 {
     struct pollfd outputs[] = { { .fd = STDOUT_FILENO }, { .fd = STDERR_FILENO } };
     poll(outputs, 2, 0);
@@ -67,7 +67,7 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
     failure->local_rank = local_rank;
     failure->pid = worker->pid;
     failure->signal = worker->signal;
-    failure->is_unread = worker->signal == SIGPIPE && nobody_reads();
+    failure->is_unread = worker->signal == SIGPIPE && has_no_reader();
     if (worker->error != 0)
         snprintf(failure->message, sizeof failure->message, "cannot start %.512s: %s%s",
                  flags->command[0], strerror(worker->error),

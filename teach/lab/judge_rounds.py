@@ -85,7 +85,7 @@ def outer_mistake(mine, theirs):
     parameters = [name for name in theirs["local"] if not name.startswith("optimizer.")]
     flat = {key: [x for name in parameters for x in saved[name]] for key, saved in
             (("mine 8", mine[8]), ("mine 16", mine[16]), ("8", theirs[8]), ("16", theirs[16]), ("mean", theirs["local"]))}
-    whole = LR * (1 + MOMENTUM)  # ours moves by so many mean changes in the first round: mean = start - change
+    whole = LR * (1 + MOMENTUM)  # ours moves by this many mean changes in the first round: mean = start - change
     change = [(mean - eight) / (whole - 1) for mean, eight in zip(flat["mean"], flat["8"])]
     start = [mean + c for mean, c in zip(flat["mean"], change)]
     size = sum(c * c for c in change)

@@ -232,7 +232,7 @@ class Training:
         return (STEP, most_bytes), self.states[step]
 
     def play(self, steps, resumes=False, stops=False, full_from=None, cut=None):
-        """A start, of so many steps; `cut`: it is killed in the middle of one more, after so many seconds."""
+        """A start, of this many steps; `cut`: it is killed in the middle of one more, after this many seconds."""
         with self.start(self.count) as ranks:
             (first, _, *_), state = self.begin(ranks, resumes)[0]
             for step in range(first + 1, first + steps + 1):

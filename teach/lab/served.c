@@ -31,7 +31,7 @@ static void take_all(void *data, size_t bytes)
     }
 }
 
-void lab_send(OrderKind kind, const int32_t word[7], const void *data, size_t bytes)
+void lab_send(Kind kind, const int32_t word[7], const void *data, size_t bytes)
 {
     Order order = { .kind = (int32_t)kind, .bytes = bytes };
     for (int i = 0; word != NULL && i < 7; i++)
@@ -40,7 +40,7 @@ void lab_send(OrderKind kind, const int32_t word[7], const void *data, size_t by
     put_all(data, bytes);
 }
 
-void lab_receive(OrderKind kind, void *data, size_t bytes)
+void lab_receive(Kind kind, void *data, size_t bytes)
 {
     Order order;
     take_all(&order, sizeof order);

@@ -155,6 +155,6 @@ as_in_peace() {
         wait "$job" || true
         no_process_left
         [ ! -e "$secret" ]
-        rm -rf "${TMPDIR:?}"/* # of logs: SIGKILL leaves nobody to do it
+        rm -rf "${TMPDIR:?}"/* # of logs: SIGKILL leaves no process to do it
     done
 }

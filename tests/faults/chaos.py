@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Usage: tests/faults/chaos.py DIR [--seconds S] [--faults N] [--job NAME] [--only KIND,...] [--seed N]
-"""Random faults against jobs of step 05, until so many seconds or faults are over.
+"""Random faults against jobs of step 05, until this many seconds or faults are over.
 
 Whatever happens, every job must end with the tensors, byte for byte, of one that nothing happened
 to, and leave no process, shared memory or temporary file behind. Who ends is started again, as a
@@ -80,7 +80,7 @@ def send(pid, number):
 
 
 def free_port():
-    """Below those that connections get: nobody takes it while a launcher is down."""
+    """Below those that connections get: no process takes it while a launcher is down."""
     while True:
         port = random.SystemRandom().randrange(12000, 30000)
         with socket.socket() as probe:
@@ -196,7 +196,7 @@ class Job:
         pids = [agent.pid for agent in self.agents if agent and agent.poll() is None]
         pids = self.rank_pids() if target == "rank" else pids
         if not pids or (what == "stop" and (len(pids) < 2 or any(map(is_stopped, pids)))):
-            return False  # where all ranks are stopped, nobody is left to notice
+            return False  # where all ranks are stopped, no rank is left to notice
         pid = self.dice.choice(pids)
         number = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "freeze": signal.SIGSTOP,
                   "term": signal.SIGTERM, "usr1": signal.SIGUSR1}[what]

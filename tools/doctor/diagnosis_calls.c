@@ -32,7 +32,7 @@ static void describe_call(Sentences *sentences, const Part *part, const Part *en
         }
     rank_list(has, sentences->attempt->world_size, list);
     source_line(sentences->attempt->flight[first->rank].record, first->entry, line);
-    say(sentences, "%s call%s %s at %s", list, list[4] == 's' ? "" : "s", call, line);
+    put(sentences, "%s call%s %s at %s", list, list[4] == 's' ? "" : "s", call, line);
     free(has);
 }
 
@@ -51,11 +51,11 @@ bool find_mismatch(Sentences *sentences)
         while (strcmp(flight_entry_describe(odd->entry, other), usual) == 0)
             odd++;
         const bool first_is_usual = 2 * same >= next - part;
-        say(sentences, "The ranks' calls differ: ");
+        put(sentences, "The ranks' calls differ: ");
         describe_call(sentences, part, next, first_is_usual ? other : usual);
-        say(sentences, ", ");
+        put(sentences, ", ");
         describe_call(sentences, part, next, first_is_usual ? usual : other);
-        say(sentences, ". From there on nothing fits: the ranks must make the same calls.");
+        put(sentences, ". From there on nothing fits: the ranks must make the same calls.");
         return true;
     }
     return false;

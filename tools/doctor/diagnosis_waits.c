@@ -91,12 +91,12 @@ static void describe_rank(Sentences *sentences, int rank)
         [PROCESS_FINISHED] = "has finished: it made fewer calls than the others",
     };
     const Flight *flight = &sentences->attempt->flight[rank];
-    say(sentences, " Rank %d ", rank);
+    put(sentences, " Rank %d ", rank);
     if (flight->record != NULL)
-        say(sentences, "(process %d on %s) ", flight->record->pid, flight->record->host);
+        put(sentences, "(process %d on %s) ", flight->record->pid, flight->record->host);
     const FlightEntry *entry = flight->open != NULL ? flight->open : flight->last;
     if (entry == NULL) {
-        say(sentences, "%s; it has made no call.", states[flight->process]);
+        put(sentences, "%s; it has made no call.", states[flight->process]);
         return;
     }
     const int64_t given_up = given_up_at(sentences->attempt, entry);
@@ -104,13 +104,13 @@ static void describe_rank(Sentences *sentences, int rank)
     flight_entry_describe(entry, call);
     source_line(flight->record, entry, line);
     if (given_up < entry->scheduled_ns) {
-        say(sentences, "came when the others had given up, at %s: it was stopped, or computed.",
+        put(sentences, "came when the others had given up, at %s: it was stopped, or computed.",
             line);
         return;
     }
     int64_t since;
     const char *state = entry_state(entry, &since);
-    say(sentences, "%s; its last call, %s at %s, %s %.1f s ago.", states[flight->process], call,
+    put(sentences, "%s; its last call, %s at %s, %s %.1f s ago.", states[flight->process], call,
         line, state, seconds_since(sentences, since));
 }
 
@@ -140,7 +140,7 @@ static void describe_waiting(Sentences *sentences, const FlightEntry *call, cons
             source_line(flight->record, flight->open, line);
     }
     rank_list(has, attempt->world_size, list);
-    say(sentences, "In %s at %s, %s wait%s", flight_entry_describe(call, text), line, list,
+    put(sentences, "In %s at %s, %s wait%s", flight_entry_describe(call, text), line, list,
         list[4] == 's' ? "" : "s");
     free(has);
 }
@@ -178,9 +178,9 @@ bool find_waiting(Sentences *sentences)
     describe_waiting(sentences, call, culprit);
     char list[RANK_LIST_BYTES];
     if (rank_count(culprit, attempt->world_size) > 0)
-        say(sentences, " for %s.", rank_list(culprit, attempt->world_size, list));
+        put(sentences, " for %s.", rank_list(culprit, attempt->world_size, list));
     else
-        say(sentences, ", and nobody is missing: the data does not arrive, or they wait for each "
+        put(sentences, ", and nobody is missing: the data does not arrive, or they wait for each "
                        "other in different calls.");
     for (int rank = 0, count = 0; rank < attempt->world_size && count < MAX_CULPRITS; rank++)
         if (culprit[rank]) {

@@ -130,7 +130,7 @@ class Client:
             self.socket.sendall(data)
 
     def receive(self, count):
-        """At most so many bytes; fewer if no more come."""
+        """At most this many bytes; fewer if no more come."""
         data = b""
         with contextlib.suppress(ConnectionError, TimeoutError):
             while len(data) < count and (part := self.socket.recv(count - len(data))):

@@ -283,7 +283,7 @@ def run_client(client, number):
 
 
 def fork_all(count, target, *args):
-    """Runs target(number, *args) in so many processes, PyTorch and all; each must succeed."""
+    """Runs target(number, *args) in this many processes, PyTorch and all; each must succeed."""
     fork = multiprocessing.get_context("fork")
     processes = [fork.Process(target=target, args=(i, *args), daemon=True) for i in range(count)]
     for process in processes:

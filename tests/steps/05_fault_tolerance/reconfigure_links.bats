@@ -75,7 +75,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     for (size_t i = 0; i < message->msg_iovlen; i++)
         bytes += message->msg_iov[i].iov_len;
     if (fd == cut && !strcmp(getenv("CUT"), "silent"))
-        return (ssize_t)bytes; /* nobody hears it, and nobody is told */
+        return (ssize_t)bytes; /* it is lost, without an error */
     return ((ssize_t(*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg"))(fd, message, flags);
 }
 
