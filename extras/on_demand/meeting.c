@@ -64,7 +64,7 @@ int meeting_call(const Meeting *meeting, Store *store, int peer, int channel, do
     const int fd = mesh_call(meeting->pg, store, peer, deadline);
     if (fd < 0 || show_key(meeting, fd, &own, deadline) == 0)
         return fd;
-    close(fd); // a crowded rank may hang up on us, or another process answers
+    close(fd); // a rank without a free slot hangs up, or another process answers
     errno = ETIMEDOUT;
     return -1;
 }

@@ -97,7 +97,7 @@ static const DeviceOps cuda_ops = {
 };
 
 /* Picks the local rank's of several GPUs; a single visible one may differ from rank to rank. With
- * tcp and mpi ranks may share GPUs, and with nccl if it is told to: surplus ranks wrap around to
+ * tcp and mpi ranks may share GPUs, and with nccl if configured to. Surplus ranks wrap around to
  * the first. */
 static int pick_gpu(const Args *args, int local_rank)
 {
