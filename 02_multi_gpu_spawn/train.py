@@ -17,7 +17,7 @@ def run_batch(model, optim, inputs, targets):
     """One step of gradient descent. Returns the loss."""
     optim.zero_grad()
     loss = model_loss(model(inputs), targets)
-    loss.backward()  # DDP's hooks tell its Reducer as each gradient gets ready
+    loss.backward()  # DDP's hooks notify its Reducer as each gradient gets ready
     optim.step()
     return loss.detach()
 
@@ -108,7 +108,7 @@ def spawn(world_size, args):
         master_port = server.getsockname()[1]  # free, but not reserved: see step 03
     try:
         mp.spawn(train, (world_size, master_port, args), world_size)
-    except mp.ProcessExitedException as failure:  # it has ended the other ranks, which might wait for ever
+    except mp.ProcessExitedException as failure:  # it has ended the other ranks, which might wait forever
         return failure.exit_code if failure.exit_code > 0 else 128 - failure.exit_code
     return 0
 

@@ -135,7 +135,7 @@ static int spawn(int world_size, const Args *args)
         }
     }
 
-    // The first failure ends the parent and with it the other ranks, which might wait for ever.
+    // The first failure ends the parent and with it the other ranks, which might wait forever.
     for (int status; wait(&status) > 0;) {
         if (WIFSIGNALED(status))
             return 128 + WTERMSIG(status);

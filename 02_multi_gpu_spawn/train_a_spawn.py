@@ -87,7 +87,7 @@ def spawn(world_size, args):
     """Runs train() in world_size processes; returns the status of the first that failed, or 0."""
     try:
         mp.spawn(train, (world_size, args), world_size)
-    except mp.ProcessExitedException as failure:  # it has ended the other ranks, which might wait for ever
+    except mp.ProcessExitedException as failure:  # it has ended the other ranks, which might wait forever
         return failure.exit_code if failure.exit_code > 0 else 128 - failure.exit_code
     return 0
 

@@ -102,7 +102,7 @@ def spawn(world_size, args):
         master_port = server.getsockname()[1]  # free, but not reserved: see step 03
     try:
         mp.spawn(train, (world_size, master_port, args), world_size)
-    except mp.ProcessExitedException as failure:  # it has ended the other ranks, which might wait for ever
+    except mp.ProcessExitedException as failure:  # it has ended the other ranks, which might wait forever
         return failure.exit_code if failure.exit_code > 0 else 128 - failure.exit_code
     return 0
 

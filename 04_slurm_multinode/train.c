@@ -20,7 +20,7 @@ static void run_batch(Model *model, Optimizer *optim, const Batch *batch, Reduce
 {
     model_zero_grad(model);
     model_forward(model, batch);
-    model_backward(model); // tells the reducer as each gradient gets ready
+    model_backward(model); // notifies the reducer as each gradient gets ready
     reducer_finalize(reducer);
     optim_step(optim);
 }

@@ -65,7 +65,7 @@ def stop_listen():
 
 
 def stop_agreed(device):
-    """Has any rank got a signal? All learn it after the same step: one that continued alone would wait for ever."""
+    """Has any rank got a signal? All learn it after the same step: one that continued alone would wait forever."""
     request = torch.tensor(len(requested), device=device)
     dist.all_reduce(request)
     return request.item() > 0

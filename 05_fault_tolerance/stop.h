@@ -9,7 +9,7 @@
 
 typedef struct {
     const Checkpoint *checkpoint; // the run's
-    float *request; // after the gradients, in device memory: above 0 once a rank wants to stop
+    float *request; // after the gradients, in device memory: above 0 once a rank is to stop
     uint64_t step; // the step at which it was last read
     bool announced; // this rank got a signal, and has passed it on
     bool agreed; // all ranks know that all of them stop

@@ -16,7 +16,7 @@ def run_batch(model, optim, inputs, targets):
     """One step of gradient descent. Returns the loss."""
     optim.zero_grad()
     loss = model_loss(model(inputs), targets)
-    loss.backward()  # DDP's hooks tell its Reducer as each gradient gets ready
+    loss.backward()  # DDP's hooks notify its Reducer as each gradient gets ready
     optim.step()
     return loss.detach()
 

@@ -117,8 +117,8 @@ def output(command, environment, timeout):
                     process.wait()
             machine.end_children()
     if process.returncode != 0:
-        said = [line.strip() for line in err.splitlines() if any(map(str.isalpha, line))]
-        raise ValueError(f"status {process.returncode}: {said[-1] if said else 'it did not say why'}")
+        err_lines = [line.strip() for line in err.splitlines() if any(map(str.isalpha, line))]
+        raise ValueError(f"status {process.returncode}: {err_lines[-1] if err_lines else 'it did not say why'}")
     return out
 
 
@@ -129,8 +129,8 @@ def figures(out):
         if not line.startswith("{"):
             continue
         try:
-            said = json.loads(line)
-            case, x, value, unit = said["case"], said.get("x"), float(said["value"]), said["unit"]
+            row = json.loads(line)
+            case, x, value, unit = row["case"], row.get("x"), float(row["value"]), row["unit"]
             if not (math.isfinite(value) and value >= 0 and isinstance(case, str) and isinstance(unit, str)
                     and (x is None or isinstance(x, (int, float)) and x > 0)):
                 raise ValueError

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage: bench/cnn_step.py [batch sizes [threads [samples [off|bf16]]]]     What cnn_step.c measures, in PyTorch.
 
-All combinations, as 32,64 1,2: a line of JSON each. `samples` are so many for each, four steps at least."""
+All combinations, as 32,64 1,2: a line of JSON each. `samples` is the number for each, four steps at least."""
 import json, statistics, sys, time
 import torch
 import torch.nn.functional as F

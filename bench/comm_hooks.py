@@ -46,12 +46,12 @@ def main():
         for round in range(given.rounds):
             for name, program, rank in KINDS:
                 if round == 0:
-                    said = train(build(program, rank, 10, Path(folder)), "--epochs", str(given.epochs))
-                    accuracy[name] = re.findall(r"Accuracy: ([\d.]+%)", said)[-1]
+                    output = train(build(program, rank, 10, Path(folder)), "--epochs", str(given.epochs))
+                    accuracy[name] = re.findall(r"Accuracy: ([\d.]+%)", output)[-1]
                 fast = build(program, rank, 0, Path(folder))
                 for rate in RATES:
-                    said = train(fast, "--max-steps", str(given.steps), "--batch-size", "16", "--simulate-network", rate)
-                    numbers = re.search(r"rank 0 sent (\d+) bytes a step; a step took ([\d.]+) ms, the fastest ([\d.]+) ms", said)
+                    output = train(fast, "--max-steps", str(given.steps), "--batch-size", "16", "--simulate-network", rate)
+                    numbers = re.search(r"rank 0 sent (\d+) bytes a step; a step took ([\d.]+) ms, the fastest ([\d.]+) ms", output)
                     sent[name], least = numbers[1], float(numbers[3])
                     fastest[name, rate] = min(least, fastest.get((name, rate), least))
     print(f"{'':12}{'bytes':>10}" + "".join(f"{rate:>11}" for rate in RATES) + f"{'accuracy':>10}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage: bench/gpu_model.py [L2 [BATCH...]]      How many kernels a step of the CNN launches on a GPU, and how many
 bytes they read and write, by formula: nothing here was measured. A line for each batch (32 512 4096) and precision, with
---conv im2col and cudnn, on a GPU with an L2 cache of so many MiB (50: an H100's).
+--conv im2col and cudnn, on a GPU with an L2 cache of this many MiB (50: an H100's).
 
 A product counts as one launch that reads each operand and writes its result once; cuDNN's may be several. What stays in
 the L2 cache between two kernels is counted, too. tests/cuda/launches.bats counts the launches on the stand-in.

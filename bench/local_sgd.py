@@ -60,20 +60,20 @@ def train(program, *options):
 
 def learn(program, folder, options, epochs):
     """[{steps, bytes, accuracy}] at the end of each epoch, and the processor's milliseconds of a step."""
-    said = train(program, "--epochs", str(epochs), "--checkpoint-dir", str(folder), *options)
-    epochs = re.findall(r"^epoch \d+: (\d+) bytes sent after (\d+) steps", said, flags=re.M)
-    accuracies = re.findall(r"^Test .* Accuracy: ([\d.]+)%", said, flags=re.M)
-    processor = float(re.findall(r", ([\d.]+) of the processor", said)[-1])
+    output = train(program, "--epochs", str(epochs), "--checkpoint-dir", str(folder), *options)
+    epochs = re.findall(r"^epoch \d+: (\d+) bytes sent after (\d+) steps", output, flags=re.M)
+    accuracies = re.findall(r"^Test .* Accuracy: ([\d.]+)%", output, flags=re.M)
+    processor = float(re.findall(r", ([\d.]+) of the processor", output)[-1])
     return [{"steps": int(steps), "bytes": int(sent), "accuracy": float(accuracy)}
             for (sent, steps), accuracy in zip(epochs, accuracies)], processor
 
 
 def time_steps(program, folder, rate):
     """The milliseconds of a step, the mean of two rounds, and of the end of an epoch that cuts a round short."""
-    said = train(program, "--max-steps", str(3 * PERIOD + 4), "--epochs", "1", "--batch-size", "16", "--log-interval", "1000",
+    output = train(program, "--max-steps", str(3 * PERIOD + 4), "--epochs", "1", "--batch-size", "16", "--log-interval", "1000",
                  "--simulate-network", rate, "--checkpoint-dir", str(folder))  # 16 rows: an epoch has more steps than that
-    end = re.findall(r"the end of the epoch took ([\d.]+) ms", said)
-    return float(re.findall(r"a step took ([\d.]+) ms", said)[-1]), float(end[-1]) if end else 0.0
+    end = re.findall(r"the end of the epoch took ([\d.]+) ms", output)
+    return float(re.findall(r"a step took ([\d.]+) ms", output)[-1]), float(end[-1]) if end else 0.0
 
 
 def learn_all(data, folder, data_dir):
@@ -90,7 +90,7 @@ def learn_all(data, folder, data_dir):
 
 
 def time_all(data, folder, repeats):
-    """Adds the times of a step and of an epoch's end: [least, median, most] of so many runs, which take turns."""
+    """Adds the times of a step and of an epoch's end: [least, median, most] of this many runs, which take turns."""
     programs = {kind: build(program, folder / "programs", data["compute_ms"] / 1e3) for kind, (program, _) in KINDS.items()}
     times = {}
     for _ in range(repeats):
@@ -128,7 +128,7 @@ def seconds(data, kind, rate, rows):
 
 
 def formula(data, kind, rate):
-    """Milliseconds of a step at so many Gbit/s: C computes, and all of the model is M on the way. The first bucket, of nearly
+    """Milliseconds of a step at this many Gbit/s: C computes, and all of the model is M on the way. The first bucket, of nearly
     all gradients, leaves after 15 / 27.3 of the computation (bench/rounds.h)."""
     first = data["epochs"]["digits"]["DDP"][0]
     compute, model = data["compute_ms"], first["bytes"] / first["steps"] * 8 / (rate * 1e6)

@@ -55,7 +55,7 @@ class Load:
             user, nice, system, idle, iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
         ours = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         hertz = os.sysconf("SC_CLK_TCK")
-        # Interrupts are left out: those of our own messages would count as somebody else's.
+        # Interrupts are left out: those of our own messages would count as other processes'.
         return ((user + nice + system + idle + iowait + irq + softirq + steal) / hertz,
                 (user + nice + system + steal) / hertz, sum(one.ru_utime + one.ru_stime for one in ours))
 

@@ -48,12 +48,12 @@ def run(program, rows, steps):
     options = ["--nproc", "1", "--model", "mlp", "--batch-size", str(rows), "--max-steps", str(steps), "--epochs", "1",
                "--threads", "1", "--device", "cpu", "--backend", "tcp"]
     process = subprocess.Popen([program, *options], cwd=program.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    said = process.stdout.read()
+    output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    found = re.search(r"held (\d+) bytes at most", said)
+    found = re.search(r"held (\d+) bytes at most", output)
     if process.returncode != 0 or found is None:
-        sys.exit(f"{program.name} ends with status {process.returncode}: {said}")
+        sys.exit(f"{program.name} ends with status {process.returncode}: {output}")
     return int(found[1]), usage.ru_utime + usage.ru_stime
 
 

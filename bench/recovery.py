@@ -21,7 +21,7 @@ import time
 os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DDPRUN, TRAIN = "05_fault_tolerance/ddprun", "05_fault_tolerance/train"
 TORCHRUN = shutil.which("torchrun", path=f"{os.environ.get('TORCH_BIN', '')}:{os.environ['PATH']}")
-PATIENCE, TURNS = 120, 3
+TIMEOUT, TURNS = 120, 3
 STEP = r"^Train Epoch"  # --log-interval 1: a line for each
 
 
@@ -45,7 +45,7 @@ class Job:
     def until(self, pattern, since=0.0):
         """When the first line after `since` came that fits."""
         while True:
-            at, line = self.lines.get(timeout=PATIENCE)
+            at, line = self.lines.get(timeout=TIMEOUT)
             if at >= since and re.search(pattern, line):
                 return at
 
@@ -61,7 +61,7 @@ class Job:
 
     def end(self):
         self.process.terminate()
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
 
 
 class SurvivingJob(Job):
@@ -96,7 +96,7 @@ def strike(pid, number):
 
 
 def is_there(pid):
-    """Zombies are not: whoever is to bury them may take his time."""
+    """Zombies are not, since their parent may reap them later."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
@@ -110,12 +110,12 @@ def all_gone(pids):
     return time.monotonic()
 
 
-def signalled(job, number, noticed, goes_on):
+def signalled(job, number, noticed, resumed):
     """Rank 1 gets a signal: how long until the others notice it, and until the next step."""
     job.train_a_while()
     struck = strike(job.ranks()[1], number)
     seen = job.until(noticed)
-    back = job.until(STEP, job.until(goes_on))
+    back = job.until(STEP, job.until(resumed))
     job.end()
     return seen - struck, back - struck
 
@@ -166,7 +166,7 @@ def told_to_stop(folder):
     job = Job(folder)
     job.train_a_while()
     struck = strike(job.ranks()[1], signal.SIGUSR1)
-    assert job.process.wait(PATIENCE) == 75
+    assert job.process.wait(TIMEOUT) == 75
     seen = again = time.monotonic()
     job = Job(folder)
     back = job.until(STEP)
@@ -176,7 +176,7 @@ def told_to_stop(folder):
 
 def snapshot_torn(folder):
     job = Job(folder, "--max-steps", "65")
-    job.process.wait(PATIENCE)
+    job.process.wait(TIMEOUT)
     os.remove(os.path.join(folder, "cnn_digits.safetensors"))
     os.truncate(os.path.join(folder, "snapshot_e2_s60.safetensors"), 4000000)
     begun = time.monotonic()
@@ -192,7 +192,7 @@ def host_killed(folder):
     host, other = elastic_nodes(folder)
     ranks = host.ranks() + other.ranks()
     struck = strike(host.process.pid, signal.SIGKILL)
-    assert other.process.wait(PATIENCE) == 1
+    assert other.process.wait(TIMEOUT) == 1
     seen = time.monotonic()
     host.process.wait()
     all_gone(ranks)

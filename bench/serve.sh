@@ -23,7 +23,7 @@ until url=$(sed -n 's/.* at \(http:[^ ]*\).*/\1/p' "$folder/said") && [ -n "$url
     kill -0 $server && sleep 0.1
 done
 
-# In ticks of the kernel, of which there are so many in a second.
+# In seconds. The kernel counts in ticks.
 cpu() {
     awk -v hertz="$(getconf CLK_TCK)" '{ print ($14 + $15) / hertz }' /proc/$server/stat
 }

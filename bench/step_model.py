@@ -70,9 +70,9 @@ def staged(network, n, size):
     return inside + 2 * (nodes - 1) * (network.alpha + size / nodes * network.beta)
 
 
-def step_seconds(step, network, n, way=flat, crowd=1.0):
+def step_seconds(step, network, n, way=flat, ranks_per_core=1.0):
     """crowd: how many ranks share a core."""
-    forward, backward, rest = (crowd * t for t in (step.forward, step.backward, step.rest))
+    forward, backward, rest = (ranks_per_core * t for t in (step.forward, step.backward, step.rest))
     if n == 1:
         return forward + backward + rest
     end = total = 0.0
@@ -115,7 +115,7 @@ def print_errors(step, network, measured, cores):
     for n, seconds in sorted(measured.items()):
         if n == 1:
             continue  # it is what the model is made of
-        model = step_seconds(step, network, n, crowd=max(1.0, n / cores))
+        model = step_seconds(step, network, n, ranks_per_core=max(1.0, n / cores))
         errors.append(model / seconds - 1)
         print(f"{n:5d} {1e3 * seconds:14.2f} {1e3 * model:11.2f} {100 * errors[-1]:+6.0f}%")
     rms = math.sqrt(sum(error**2 for error in errors) / len(errors))

@@ -37,7 +37,7 @@ def sums(ranks, rows):
     return ring(ranks, 4 * rows * WIDTH * (LAYERS // 2 + LAYERS // 2 - 1))
 
 
-# name, program, more words for sed, ranks of a replica, held and sent by the formula for so many rows of a replica
+# name, program, more words for sed, ranks of a replica, held and sent by the formula for this many rows of a replica
 KINDS = [
     ("DDP", WHOLE, [], 1, lambda rows: (4 * zero.P + activations(rows), ring(4, zero.P))),
     ("ZeRO-3", "beyond/zero/train_zero3", [], 1, lambda rows: (zero.P * zero.KINDS[4][2](4) + activations(rows), zero.P * zero.KINDS[4][3](4))),
@@ -47,7 +47,7 @@ KINDS = [
 
 
 def measure(program, rows):
-    """(bytes held at most, bytes sent in a step), of the rank with the most; each replica has so many rows in a step."""
+    """(bytes held at most, bytes sent in a step), of the rank with the most; each replica has this many rows in a step."""
     options = ["--nproc", str(RANKS), "--model", "mlp", "--optimizer", "adam", "--batch-size", str(rows), "--bucket-cap-mb", "1",
                "--max-steps", "1", "--threads", "1", "--device", "cpu", "--backend", "tcp"]
     done = subprocess.run([program, *options], cwd=program.parent, capture_output=True, text=True, timeout=300)

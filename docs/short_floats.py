@@ -5,7 +5,7 @@ import sys
 
 
 def rounded(number, mantissa):
-    """To float32's range and so many bits of mantissa: the nearest, of two equally near the even one."""
+    """To float32's range and this many bits of mantissa: the nearest, of two equally near the even one."""
     bits = struct.unpack("<I", struct.pack("<f", number))[0]
     dropped = 23 - mantissa
     bits += (1 << dropped >> 1) - 1 + (bits >> dropped & 1) if dropped else 0

@@ -14,7 +14,7 @@ import struct
 import sys
 
 VALIDATE, GET, LIST_KEYS = 0, 3, 17  # of 19 operations
-MAGIC = 0x3C85F7CE  # whoever connects must know it
+MAGIC = 0x3C85F7CE  # a client must know it
 OPENING, VERSION, STORE = 0xDD, 2, 1  # of a handshake
 
 

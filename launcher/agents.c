@@ -124,7 +124,7 @@ void agents_open(Agents *agents, const Flags *flags)
 void agents_begin(Agents *agents)
 {
     Store *store = &agents->heartbeat_store;
-    agents->store.timeout = job_store_patience(agents->flags);
+    agents->store.timeout = job_store_timeout(agents->flags);
     if (job_store_connect(store, agents->flags, agents->store.timeout)) {
         store->may_fail = true;
         const int error = thread_start(&agents->heartbeat_thread, heartbeat_loop, agents);
@@ -141,7 +141,7 @@ void agents_begin(Agents *agents)
     agents->store.may_fail = true;
 }
 
-void agents_meet(Agents *agents)
+void agents_rendezvous(Agents *agents)
 {
     if (agents->flags->max_nodes == 1)
         return;
@@ -153,7 +153,7 @@ void agents_join(Agents *agents, const Flags *flags)
 {
     job_secret_init(flags);
     agents_open(agents, flags);
-    agents_meet(agents);
+    agents_rendezvous(agents);
 }
 
 void agents_done(Agents *agents, bool stopped)

@@ -21,7 +21,7 @@ static bool may_restart(Group *group, const Agents *agents, const Failure *root,
     if (root->rank < 0)
         return root->status == EXIT_FAILURE && !agents->has_torchrun_nodes &&
                ++group->num_failures <= flags->max_restarts;
-    // These would fail again: wrong options, a missing program, output that nobody reads, a
+    // These would fail again: wrong options, a missing program, output that no process reads, a
     // training that has diverged.
     if (root->status == EXIT_USAGE || root->pid == 0 || root->is_unread || root->is_final)
         return false;
@@ -46,10 +46,11 @@ int attempt_conclude(Group *group, Agents *agents, const Workers *workers, const
     }
     if (root == NULL)
         return verdict == VERDICT_STOPPED ? EXIT_STOPPED : EXIT_SUCCESS;
-    const bool is_said = root->status == EXIT_USAGE; // the rank has printed what to type instead
-    if (!is_said)
+    const bool already_printed =
+        root->status == EXIT_USAGE; // the rank has printed what to type instead
+    if (!already_printed)
         report_print(root, workers, agents->ranks.first_rank);
-    if (!is_said && root->rank >= 0)
+    if (!already_printed && root->rank >= 0)
         history_print(&group->history);
     error_file_write(group->torchrun->error_file, root, logs);
     return root->status;

@@ -36,14 +36,14 @@
 #define KEY_ATTEMPT "ddprun/attempt/%d" // in the attempt's own store, to identify it
 
 #define TORCHRUN_SECONDS 1.0 // for a ddprun that serves the endpoint to identify itself
-#define PATIENCE 10.0 // seconds until we log what we wait for
+#define QUIET_SECONDS 10.0 // seconds until we log what we wait for
 #define REJOIN_SECONDS 30.0 // for fixed nodes to meet again, after their workers have ended
 #define RECONNECT_SECONDS 0.2 // to find out that no process serves the rendezvous any more
 #define ASSIGNMENT_SECONDS 5.0 // to connect to a store that existed before the assignment was given
 #define POLL_MS 50 // between polls for new nodes
-#define FAREWELL_SECONDS 2.0 // for waiting nodes to read that the job is over
+#define LEAVE_SECONDS 2.0 // for waiting nodes to read that the job is over
 
-static noreturn void host_is_gone(const Group *group)
+static noreturn void end_without_host(const Group *group)
 {
     die("the rendezvous host %s:%d is gone; the job ends, with the status of node 0", group->host,
         group->port);
@@ -71,8 +71,8 @@ static void connect_endpoint(Group *group)
     for (bool logged = false;; logged = true) {
         serve_endpoint(group); // the process that had the port may have ended
         const double left = fmax(0, deadline - seconds_awake());
-        connected = store_connect(&group->store, host, group->port, fmin(PATIENCE, left));
-        if (connected || errno == EPROTO || errno == ENOMSG || left <= PATIENCE)
+        connected = store_connect(&group->store, host, group->port, fmin(QUIET_SECONDS, left));
+        if (connected || errno == EPROTO || errno == ENOMSG || left <= QUIET_SECONDS)
             break;
         if (!logged)
             log_info("waits for the rendezvous at %s:%d", host, group->port);
@@ -88,7 +88,7 @@ static void connect_endpoint(Group *group)
           "no rendezvous at %s:%d within %g s (%s): is ddprun started on that host, with the same "
           "--rdzv-endpoint?",
           host, group->port, flags->join_timeout, store_connect_reason(error));
-    group->store.timeout = job_store_patience(flags);
+    group->store.timeout = job_store_timeout(flags);
 }
 
 /* Publishes the job, or dies if the endpoint has another one, whose agents would wait for ours. */
@@ -117,7 +117,7 @@ static void check_job(Group *group)
               store_check(&group->store, KEY_JOB), // our host sets it first
           "the rendezvous at %s:%d is torchrun's: start ddprun or torchrun on all nodes",
           group->host, group->port);
-    CHECK(is_here || store_try_wait(&group->store, KEY_JOB, PATIENCE),
+    CHECK(is_here || store_try_wait(&group->store, KEY_JOB, QUIET_SECONDS),
           "the store at %s:%d is not a ddprun's with nodes that come and go: name another "
           "--rdzv-endpoint",
           group->host, group->port);
@@ -127,7 +127,7 @@ static void check_job(Group *group)
     store_get(&group->store, KEY_IDENTITY, group->identity, sizeof group->identity - 1);
 }
 
-static void sign_in(Group *group)
+static void register_agent(Group *group)
 {
     group->number = (int)store_add(&group->store, KEY_NUM_AGENTS, 1);
     store_set(&group->store, node_key(KEY_AGENT, group->number).text, "", 0);
@@ -150,7 +150,7 @@ void group_open(Group *group, Flags *flags, const TorchrunFlags *torchrun)
         group->waiting = mem_calloc(FLAGS_MAX_NODES, sizeof *group->waiting);
         return;
     }
-    sign_in(group);
+    register_agent(group);
     group->store.may_fail = true;
 }
 
@@ -205,7 +205,7 @@ static void announce_end(Group *group, int status, const char *reason)
     update_waiting(group);
     for (int i = 0; i < group->num_waiting; i++)
         assign(group, &group->waiting[i], &end);
-    const double deadline = seconds_awake() + FAREWELL_SECONDS;
+    const double deadline = seconds_awake() + LEAVE_SECONDS;
     while (group->num_waiting > 0 && seconds_awake() < deadline) {
         poll(NULL, 0, POLL_MS);
         update_waiting(group);
@@ -244,10 +244,10 @@ static int wait_for_nodes(Group *group)
             return num_nodes;
         if (num_nodes < group->min_nodes && now > begun + flags->join_timeout)
             give_up(group);
-        if (!logged && now > begun + PATIENCE)
+        if (!logged && now > begun + QUIET_SECONDS)
             log_info("%d of %d to %d nodes are at %s:%d; waits for more", num_nodes,
                      group->min_nodes, group->max_nodes, group->host, group->port);
-        logged |= now > begun + PATIENCE;
+        logged |= now > begun + QUIET_SECONDS;
     }
 }
 
@@ -274,7 +274,7 @@ static void form(Group *group, Agents *agents)
     memmove(group->waiting, group->waiting + num_others,
             (size_t)group->num_waiting * sizeof *nodes);
 
-    CHECK(job_store_connect(&agents->store, flags, job_store_patience(flags)),
+    CHECK(job_store_connect(&agents->store, flags, job_store_timeout(flags)),
           "no store at %s:%d: %s", flags->master_addr, flags->master_port,
           store_connect_reason(errno));
     store_set(&agents->store, node_key(KEY_ATTEMPT, group->restart_count).text, "", 0);
@@ -305,15 +305,15 @@ static bool is_same_job(Group *group)
     return strcmp(identity, group->identity) == 0;
 }
 
-/* Waits in the queue for an assignment, for PATIENCE seconds at most. Returns its length, or 0 if
- * there is none yet or the connection has failed. */
-static size_t ask_for_assignment(Group *group, char *text, size_t bytes)
+/* Waits in the queue for an assignment, for QUIET_SECONDS seconds at most. Returns its length, or 0
+ * if there is none yet or the connection has failed. */
+static size_t request_assignment(Group *group, char *text, size_t bytes)
 {
     Store *store = &group->store;
     if (group->number == 0 && !is_same_job(group) && !store->failed)
-        host_is_gone(group);
+        end_without_host(group);
     if (group->number == 0)
-        sign_in(group);
+        register_agent(group);
     if (!group->is_queued) {
         char *node = node_encode(group->flags, group->number);
         store_queue_push(store, KEY_WAITING, node, strlen(node));
@@ -325,7 +325,7 @@ static size_t ask_for_assignment(Group *group, char *text, size_t bytes)
         // The store sends nothing unasked: if there is something to read, it has closed.
         store->failed |=
             poll(&(struct pollfd){ .fd = store->fd, .events = POLLIN }, 1, POLL_MS) > 0;
-        if (store->failed || seconds_awake() > begun + PATIENCE)
+        if (store->failed || seconds_awake() > begun + QUIET_SECONDS)
             return 0;
     }
     const size_t length = store_get(store, key.text, text, bytes);
@@ -341,14 +341,14 @@ static void reconnect(Group *group, double deadline)
     store_free(&group->store);
     for (bool logged = false; !connected; logged = true) {
         const double left = deadline - seconds_awake();
-        const double seconds = fmin(logged ? PATIENCE : RECONNECT_SECONDS, left);
+        const double seconds = fmin(logged ? QUIET_SECONDS : RECONNECT_SECONDS, left);
         connected = left > 0 && store_connect(&group->store, host, group->port, seconds);
-        if (!connected && (left <= PATIENCE || errno == ECONNREFUSED || errno == EPROTO))
-            host_is_gone(group);
+        if (!connected && (left <= QUIET_SECONDS || errno == ECONNREFUSED || errno == EPROTO))
+            end_without_host(group);
         if (!connected && !logged)
             log_info("waits at %s:%d to be let in again: no answer from there", host, group->port);
     }
-    group->store.timeout = job_store_patience(group->flags);
+    group->store.timeout = job_store_timeout(group->flags);
     group->store.may_fail = true;
     group->number = 0; // node 0 knows agents by their connections
     group->is_queued = false;
@@ -359,15 +359,15 @@ static Assignment wait_for_assignment(Group *group)
 {
     char text[1024];
     size_t length = 0;
-    double heard = seconds_awake(); // when node 0 last answered
+    double last_answer = seconds_awake(); // when node 0 last answered
     group->is_queued = false;
     for (bool logged = false; length == 0;) {
-        length = ask_for_assignment(group, text, sizeof text);
+        length = request_assignment(group, text, sizeof text);
         if (group->store.failed) {
-            reconnect(group, heard + group->flags->join_timeout);
+            reconnect(group, last_answer + group->flags->join_timeout);
             continue;
         }
-        heard = seconds_awake();
+        last_answer = seconds_awake();
         if (length == 0 && !logged)
             log_info("waits at %s:%d to be let in", group->host, group->port);
         logged = true;
@@ -391,7 +391,7 @@ static bool accept_assignment(Group *group, Agents *agents, const Assignment *as
     group->num_failures = assignment->num_failures;
     if (!job_store_connect(&store, flags, ASSIGNMENT_SECONDS))
         return false;
-    store.timeout = job_store_patience(flags);
+    store.timeout = job_store_timeout(flags);
     if (!store_check(&store, node_key(KEY_ATTEMPT, assignment->restart_count).text)) {
         store_free(&store); // the store of another attempt, at the same port
         return false;
@@ -409,7 +409,7 @@ static bool accept_assignment(Group *group, Agents *agents, const Assignment *as
 /* Lets fixed nodes meet again after an attempt: node 0 marks its store with the number of the next
  * one, and the others wait for it. Without the mark, a node that lost contact with node 0 might
  * find the store of the previous attempt, or none yet. */
-static void meet_again(Group *group)
+static void rejoin(Group *group)
 {
     Flags *flags = group->flags;
     const Key key = node_key(KEY_ATTEMPT, group->restart_count);
@@ -418,7 +418,7 @@ static void meet_again(Group *group)
     bool met = false;
     while (!met && seconds_awake() < deadline) {
         Store store;
-        if (job_store_connect(&store, flags, PATIENCE)) {
+        if (job_store_connect(&store, flags, QUIET_SECONDS)) {
             store.may_fail = true;
             if (flags->node_rank == 0)
                 store_set(&store, key.text, "", 0);
@@ -438,8 +438,8 @@ bool group_join(Group *group, Agents *agents)
     if (!flags->elastic) {
         agents_open(agents, flags);
         if (group->restart_count > 0 && flags->max_nodes > 1)
-            meet_again(group);
-        agents_meet(agents);
+            rejoin(group);
+        agents_rendezvous(agents);
         return true;
     }
     if (group->server != NULL) {

@@ -48,7 +48,7 @@ static void start(Failure *failure, int node, int status, double seconds_ago)
 
 /* Returns whether the program that reads our output, and so the workers', has ended. A worker may
  * also be killed by SIGPIPE for a pipe of its own. */
-static bool nobody_reads(void)
+static bool has_no_reader(void)
 {
     struct pollfd outputs[] = { { .fd = STDOUT_FILENO }, { .fd = STDERR_FILENO } };
     poll(outputs, 2, 0);
@@ -67,7 +67,7 @@ void failure_of_worker(Failure *failure, const Worker *worker, int rank, int loc
     failure->local_rank = local_rank;
     failure->pid = worker->pid;
     failure->signal = worker->signal;
-    failure->is_unread = worker->signal == SIGPIPE && nobody_reads();
+    failure->is_unread = worker->signal == SIGPIPE && has_no_reader();
     if (worker->error != 0)
         snprintf(failure->message, sizeof failure->message, "cannot start %.512s: %s%s",
                  flags->command[0], strerror(worker->error),
@@ -155,10 +155,11 @@ const char *end_text(int status, int signal, char text[END_BYTES])
 void report_print(const Failure *root, const Workers *workers, int first_rank)
 {
     const bool is_here = root->node == workers->logs->flags->node_rank;
-    const bool was_asked = workers->request != 0; // as another node was, perhaps a moment before
+    const bool was_requested =
+        workers->request != 0; // as another node was, perhaps a moment before
     const bool has_table = has_extras;
     char end[END_BYTES];
-    if (root->rank < 0 ? is_here || was_asked || !has_table : is_here && root->pid == 0)
+    if (root->rank < 0 ? is_here || was_requested || !has_table : is_here && root->pid == 0)
         log_info("%s", root->message);
     else if (root->is_unread) // as with `| head -n 2`: one line, like a shell's
         log_info("rank %d on node %d (%s) was killed by SIGPIPE: its output goes to a program that "

@@ -224,13 +224,13 @@ static bool to_int(const char *text, int low, int high, int *value)
 
 static int count_ranks(const char *text)
 {
-    const bool wants_gpus = strcmp(text, "gpu") == 0;
-    int num_gpus = wants_gpus || strcmp(text, "auto") == 0 ? gpus_count() : 0, value = 0;
+    const bool is_gpu = strcmp(text, "gpu") == 0;
+    int num_gpus = is_gpu || strcmp(text, "auto") == 0 ? gpus_count() : 0, value = 0;
     if (num_gpus < 0)
         num_gpus = comfort_gpus_listed(); // without CUDA it may start a program that has it
     if (num_gpus > 0)
         return num_gpus;
-    if (wants_gpus)
+    if (is_gpu)
         usage_error("--nproc-per-node gpu: this node shows no GPU; give a number, cpu or auto");
     if (strcmp(text, "cpu") == 0 || strcmp(text, "auto") == 0)
         return host_num_cores() < FLAGS_MAX_WORKERS ? host_num_cores() : FLAGS_MAX_WORKERS;
@@ -437,7 +437,7 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     if (flags->max_restarts > 0 && more == NULL)
         usage_error("--max-restarts %d: restarts come with step 05's ddprun", flags->max_restarts);
     flags->nproc_per_node = count_ranks(flags->nproc);
-    comfort_crowd(flags->nproc_per_node);
+    comfort_warn_oversubscribed(flags->nproc_per_node);
     read_nodes(flags, more != NULL);
     read_backend(flags, more != NULL);
     read_master(flags);

@@ -140,8 +140,8 @@ bool workers_start(Workers *workers, int local_rank, char **command);
 int workers_wait(Workers *workers, double seconds);
 
 /* Returns the first worker to fail, or NULL. EXIT_STOPPED is a failure only if another worker ended
- * otherwise, or still runs `patience` seconds later. */
-const Worker *workers_failed(const Workers *workers, double patience);
+ * otherwise, or still runs `timeout` seconds later. */
+const Worker *workers_failed(const Workers *workers, double timeout);
 
 bool workers_all_ended_with(const Workers *workers, int status);
 
@@ -207,7 +207,7 @@ bool fault_block_print(const Failure *root, const Workers *workers, int first_ra
  *   then, returns whether the job has ended, agents_root_cause why (after VERDICT_FAILED).
  * - agents_leave, at the end: all leave together.
  * - Until agents_join returns, a store that fails ends the process. After that it does not: node 0
- *   counts as out of reach. No call waits longer than job_store_patience for an answer.
+ *   counts as out of reach. No call waits longer than job_store_timeout for an answer.
  *
  * They use the store as torchrun's static agents do, so both can be mixed in one job. But ddprun
  * goes further: all nodes learn of a failure at once, none waits for a dead node, and no failure is
@@ -248,7 +248,7 @@ void job_secret_init(const Flags *flags);
  * that takes longer than `seconds`, which is also the timeout of later requests. */
 bool job_store_connect(Store *store, const Flags *flags, double seconds);
 
-double job_store_patience(const Flags *flags); // seconds of silence after which node 0 is gone
+double job_store_timeout(const Flags *flags); // seconds of silence after which node 0 is gone
 
 typedef struct {
     char role[256];
@@ -310,9 +310,9 @@ void rank_set_environment(const Flags *flags, const Agents *agents, const Logs *
 void agents_join(Agents *agents, const Flags *flags);
 
 /* agents_join in parts. agents_open starts the store on node 0 and sets master_port. Fixed nodes
- * then call agents_meet; each elastic node connects its `store` and calls agents_begin. */
+ * then call agents_rendezvous; each elastic node connects its `store` and calls agents_begin. */
 void agents_open(Agents *agents, const Flags *flags);
-void agents_meet(Agents *agents);
+void agents_rendezvous(Agents *agents);
 void agents_begin(Agents *agents);
 
 void agents_done(Agents *agents, bool stopped);

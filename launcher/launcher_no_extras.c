@@ -46,7 +46,7 @@ int comfort_gpus_listed(void)
     return -1;
 }
 
-void comfort_crowd(int num_ranks)
+void comfort_warn_oversubscribed(int num_ranks)
 {
     (void)num_ranks;
 }

@@ -13,9 +13,9 @@
 #include "common/base/memory.h"
 #include "common/comm/store/handshake.h"
 
-#define PATIENCE 10.0 // seconds until we log what we wait for
-#define FAREWELL_MS 1000 // time for the others to read why there will be no job
-#define MIN_PATIENCE 5.0 // seconds, because a busy machine may answer late
+#define QUIET_SECONDS 10.0 // seconds until we log what we wait for
+#define LINGER_MS 1000 // time for the others to read why there will be no job
+#define MIN_TIMEOUT 5.0 // seconds, because a busy machine may answer late
 
 Key node_key(const char *format, int node)
 {
@@ -60,9 +60,9 @@ bool job_store_connect(Store *store, const Flags *flags, double seconds)
     return true;
 }
 
-double job_store_patience(const Flags *flags)
+double job_store_timeout(const Flags *flags)
 {
-    return fmax(MIN_PATIENCE, flags->heartbeat_limit * flags->heartbeat_interval);
+    return fmax(MIN_TIMEOUT, flags->heartbeat_limit * flags->heartbeat_interval);
 }
 
 char *node_encode(const Flags *flags, int number)
@@ -106,20 +106,20 @@ Ranks nodes_share_ranks(const Node *nodes, int num_nodes, int node)
 }
 
 /* Waits until the store has this key (NULL: until node 0 serves it). Dies after the deadline. */
-static void wait_for(Store *store, const Flags *flags, const char *key, const char *whom,
+static void wait_for(Store *store, const Flags *flags, const char *key, const char *awaited,
                      double deadline)
 {
     const char *host = flags->master_addr;
     const int port = flags->master_port;
     const double left = fmax(deadline - seconds_awake(), 0);
-    if (key != NULL ? store_try_wait(store, key, fmin(left, PATIENCE))
-                    : job_store_connect(store, flags, fmin(left, PATIENCE)))
+    if (key != NULL ? store_try_wait(store, key, fmin(left, QUIET_SECONDS))
+                    : job_store_connect(store, flags, fmin(left, QUIET_SECONDS)))
         return;
     if (key != NULL)
         store_check_secret(store);
     if (key != NULL || errno != EPROTO) {
         log_info("node %d of %d waits at %s:%d for %s", flags->node_rank, flags->max_nodes, host,
-                 port, whom);
+                 port, awaited);
         const double more = fmax(deadline - seconds_awake(), 0);
         if (key != NULL ? store_try_wait(store, key, more) : job_store_connect(store, flags, more))
             return;
@@ -129,7 +129,7 @@ static void wait_for(Store *store, const Flags *flags, const char *key, const ch
           port, store_connect_reason(errno));
     die("%s did not come to %s:%d within %g s: is ddprun started on every node, with the same "
         "--master-addr, --master-port and --nnodes?",
-        whom, host, port, flags->join_timeout);
+        awaited, host, port, flags->join_timeout);
 }
 
 /* Dies, after putting the reason, a text, where the other nodes expect their numbers. */
@@ -144,7 +144,7 @@ static noreturn void refuse(Store *store, const Flags *flags, int num_nodes, con
         store_set(store, node_key(KEY_ASSIGNED_RANKS, i).text, text, strlen(text));
     store_ping(store); // so that the keys are set
     if (flags->node_rank == 0)
-        poll(NULL, 0, FAREWELL_MS);
+        poll(NULL, 0, LINGER_MS);
     die("%s", reason);
 }
 
@@ -173,10 +173,10 @@ static void assign_ranks(Store *store, const Flags *flags, double deadline)
     Node *nodes = mem_calloc((size_t)flags->max_nodes, sizeof *nodes);
     char text[1024];
     for (int i = 0; i < flags->max_nodes; i++) {
-        char whom[32];
-        snprintf(whom, sizeof whom, "node %d", i);
+        char awaited[32];
+        snprintf(awaited, sizeof awaited, "node %d", i);
         const Key key = node_key(KEY_ROLE_INFO, i);
-        wait_for(store, flags, key.text, whom, deadline);
+        wait_for(store, flags, key.text, awaited, deadline);
         const size_t length = store_get(store, key.text, text, sizeof text);
         json_t *info =
             length <= sizeof text ? json_loadb(text, length, JSON_DECODE_ANY, NULL) : NULL;

@@ -286,7 +286,7 @@ bool workers_all_ended_with(const Workers *workers, int status)
     return true;
 }
 
-const Worker *workers_failed(const Workers *workers, double patience)
+const Worker *workers_failed(const Workers *workers, double timeout)
 {
     const Worker *failed = NULL, *stopped = NULL;
     for (int i = 0; i < workers->num_workers; i++) {
@@ -300,7 +300,7 @@ const Worker *workers_failed(const Workers *workers, double patience)
     }
     if (failed != NULL || stopped == NULL || workers_all_ended_with(workers, EXIT_STOPPED))
         return failed;
-    const bool is_alone = workers->num_running == 0 || seconds_awake() > stopped->ended + patience;
+    const bool is_alone = workers->num_running == 0 || seconds_awake() > stopped->ended + timeout;
     return is_alone ? stopped : NULL;
 }
 
@@ -329,12 +329,12 @@ void workers_end(Workers *workers, int signal, double seconds)
     while (reap(workers)) {
         const double left = fmax(deadline - seconds_awake(), 0);
         const int request = workers_wait(workers, fmin(left, look));
-        const bool is_impatient = request == SIGINT && seconds_awake() > begun + DOUBLE_SECONDS;
+        const bool is_repeated = request == SIGINT && seconds_awake() > begun + DOUBLE_SECONDS;
         if (signal == SIGKILL && seconds_awake() > deadline) {
             log_warning("some processes outlive SIGKILL: is a device or file system stuck?");
             return;
         }
-        if (signal != SIGKILL && (is_impatient || seconds_awake() > deadline)) {
+        if (signal != SIGKILL && (is_repeated || seconds_awake() > deadline)) {
             signal = SIGKILL;
             send_signal(workers, signal);
             deadline = seconds_awake() + KILL_SECONDS;

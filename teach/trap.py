@@ -119,7 +119,7 @@ rm -rf $saved
             fault = f"the {field} is not the right one" if field in answer else f"answer.txt has no {field} yet"
             yield field, None if re.match(right[field], answer.get(field, "")) else fault
 
-    def faults_of_mend(self, folder):
+    def faults_of_fix(self, folder):
         """The faults in the record of the learner's program that ours does not have."""
         if (self.folder / self.file).read_text() == self.broken():
             yield f"{self.folder}/{self.file} is as it was"
@@ -152,7 +152,7 @@ rm -rf $saved
         answer = list(self.faults_of_answer())
         print(*(f"no   {fault}" if fault else f"yes  the {field}" for field, fault in answer), sep="\n")
         with tempfile.TemporaryDirectory() as folder:
-            faults = list(self.faults_of_mend(Path(folder)))
+            faults = list(self.faults_of_fix(Path(folder)))
         print("\n".join(f"no   {fault}" for fault in faults) or "yes  the mend: its ranks do what ours do")
         if solved := not faults and not any(fault for _, fault in answer):
             (self.folder / "solved").touch()

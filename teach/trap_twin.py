@@ -24,10 +24,10 @@ class Twin:
         self.folder = traps.LAB / f"twin_{name}"
         self.symptom = (self.trap.all("twin_symptom") or self.trap.all("symptom"))[0]
 
-    def write(self, mended):
+    def write(self, fixed):
         text = traps.edited(Path(self.trap.one("twin")).read_text(), self.trap.all("twin_edit"))
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "train.py").write_text(traps.edited(text, self.trap.all("twin_mend")) if mended else text)
+        (self.folder / "train.py").write_text(traps.edited(text, self.trap.all("twin_mend")) if fixed else text)
 
     def script(self):
         rooms = [str(traps.TOP / "pytorch"), str(Path(self.trap.one("twin")).resolve().parent)]  # where it imports from

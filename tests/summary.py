@@ -50,19 +50,19 @@ class File:
         self.cpu = int(end[4]) if end else 0
         self.again = end[5] if end else 'make test ONLY=' + self.name
         err = tap.with_name(tap.name + '.err')
-        said = err.read_text(errors='replace').splitlines() if err.exists() else []
+        output = err.read_text(errors='replace').splitlines() if err.exists() else []
         if status == 124:
-            self.failed.append((f'timed out after {self.seconds} s, {seen} of {planned} tests', said))
+            self.failed.append((f'timed out after {self.seconds} s, {seen} of {planned} tests', output))
         elif status == 137:
-            self.failed.append((f'was killed after {self.seconds} s, {seen} of {planned} tests', said))
+            self.failed.append((f'was killed after {self.seconds} s, {seen} of {planned} tests', output))
         elif seen < planned or planned == 0:
-            self.failed.append((f'broke off after {seen} of {planned} tests', said))
+            self.failed.append((f'broke off after {seen} of {planned} tests', output))
         elif seen > planned or not in_order:
-            self.failed.append((f'ran {seen} tests, not {planned} in order', said))
+            self.failed.append((f'ran {seen} tests, not {planned} in order', output))
         elif status != 0 and not self.failed:
-            self.failed.append((f'ended with status {status}, though its tests passed', said))
+            self.failed.append((f'ended with status {status}, though its tests passed', output))
         elif self.failed and not self.failed[-1][1]:
-            self.failed[-1][1].extend(said)
+            self.failed[-1][1].extend(output)
 
 
     def passes_alone(self, other):

@@ -49,7 +49,7 @@ static const char *duration(int64_t nanoseconds, char text[32])
     return text;
 }
 
-/* Returns the most telling call of a rank: the one that is open, else the latest; or NULL. */
+/* Returns the call of a rank that is open, else its latest, or NULL. */
 static const FlightEntry *call_of(const Flight *flight)
 {
     return flight->open != NULL ? flight->open : flight->last;

@@ -150,11 +150,11 @@ static void stop(void *context)
 }
 
 /* Copies the rest of the last event; then the answer ends. */
-static ssize_t say_goodbye(Viewer *viewer, char *to, size_t room)
+static ssize_t send_leave_event(Viewer *viewer, char *to, size_t room)
 {
-    static const char goodbye[] = "event: leave\ndata: too many pages\n\n";
-    const size_t left = sizeof goodbye - 1 - viewer->sent, count = left < room ? left : room;
-    memcpy(to, goodbye + viewer->sent, count);
+    static const char event[] = "event: leave\ndata: too many pages\n\n";
+    const size_t left = sizeof event - 1 - viewer->sent, count = left < room ? left : room;
+    memcpy(to, event + viewer->sent, count);
     viewer->sent += count;
     return count > 0 ? (ssize_t)count : MHD_CONTENT_READER_END_OF_STREAM;
 }
@@ -172,7 +172,7 @@ static ssize_t next_bytes(void *context, uint64_t position, char *to, size_t roo
         viewer->sent = 0;
     }
     if (viewer->event == NULL && viewer->leaves)
-        return say_goodbye(viewer, to, room);
+        return send_leave_event(viewer, to, room);
     if (viewer->event == NULL && viewer->number < watcher->number) {
         viewer->event = watcher->newest;
         viewer->event->users++;
@@ -201,7 +201,7 @@ static void end_viewer(void *context)
 
 /* Makes the page that was opened first give its place to a new one, because pages that are never
  * closed must not keep out new ones. */
-static void dismiss_oldest(Watcher *watcher)
+static void evict_oldest(Watcher *watcher)
 {
     Viewer *oldest = NULL;
     for (Viewer *viewer = watcher->viewer; viewer < watcher->viewer + HTTP_MAX_CLIENTS; viewer++)
@@ -236,7 +236,7 @@ static enum MHD_Result send_events(Watcher *watcher, struct MHD_Connection *conn
         return http_refuse(connection, MHD_HTTP_FORBIDDEN,
                            "only the page of the URL that tools/watch has printed may read that");
     if (watcher->num_viewers == MAX_VIEWERS)
-        dismiss_oldest(watcher);
+        evict_oldest(watcher);
     Viewer *viewer = watcher->viewer; // there is a place for every connection
     while (viewer->connection != NULL)
         viewer++;

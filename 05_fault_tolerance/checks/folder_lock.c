@@ -82,11 +82,11 @@ static void wait_for_holder(int fd, const char *dir, const Holder ours)
     const double begun = seconds_awake();
     for (int tries = 1; flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; tries++) {
         read_holder(fd, holder);
-        const double patience = is_here(holder, ours) ? SECONDS_HERE : SECONDS_ELSEWHERE;
+        const double timeout = is_here(holder, ours) ? SECONDS_HERE : SECONDS_ELSEWHERE;
         if (tries == 2)
             log_info("%s is in use by %s: waits %g s at most, in case it is just ending", dir,
-                     holder, patience);
-        if (seconds_awake() > begun + patience)
+                     holder, timeout);
+        if (seconds_awake() > begun + timeout)
             usage_error("%s saves its snapshots in %s: wait for its end, or name another folder "
                         "with --checkpoint-dir",
                         holder, dir);

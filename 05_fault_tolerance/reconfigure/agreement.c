@@ -1,5 +1,5 @@
 /*
- * There is no leader whose death would have to be noticed: if a rank dies while it proposes,
+ * There is no leader whose death would have to be noticed. If a rank dies while it proposes,
  * another one does. beyond/proved/reconfigure.pml is a model of this file, and tests/simulation
  * runs it.
  */
@@ -13,14 +13,14 @@
 
 #include "common/base/log.h"
 
-#define LOOK_MS 10 // between looks into the store
+#define LOOK_MS 10 // between two reads of the store
 #define NEW_SECONDS 60.0 // time for a new process to take its seat, unless --timeout is longer
 #define RECORD_BYTES (16 * MAX_RANKS)
 
 typedef struct {
     char key[TEXT_BYTES], text[TEXT_BYTES];
     int incarnation;
-    int64_t left; // the generation that it has left; -1: none yet
+    int64_t left; // the generation that it has left; -1 if none yet
 } Seat;
 
 void agreement_look(Store *store, const char *key, char *text, size_t bytes)
@@ -40,7 +40,7 @@ static Seat look_at_seat(const Agreement *a, int rank)
     return seat;
 }
 
-/* Allows one suspicion at a time: of two ranks that do not reach each other only one is killed. */
+/* Allows one suspicion at a time. Of two ranks that do not reach each other, one is killed. */
 void agreement_suspect(const Agreement *a, int rank, int incarnation)
 {
     char earlier[TEXT_BYTES], ours[TEXT_BYTES], now[TEXT_BYTES];
@@ -53,7 +53,7 @@ void agreement_suspect(const Agreement *a, int rank, int incarnation)
     store_compare_set(a->store, "suspect", earlier, ours, now, sizeof now);
 }
 
-/* Writes into this rank's seat which generation it has left. False: another process has it. */
+/* Writes into this rank's seat which generation it has left. Returns false if it is another's. */
 static bool report(const Agreement *a, int64_t left)
 {
     char ours[TEXT_BYTES], now[TEXT_BYTES] = "";
@@ -78,7 +78,7 @@ static void propose(const Agreement *a, int64_t left, const char *record)
     store_compare_set(a->store, "generation", record, next, now, sizeof now);
 }
 
-/* Reads the record of a generation. Is this process in it? */
+/* Reads the record of a generation. Returns whether this process is in it. */
 static bool is_member(Agreement *a, char *record)
 {
     a->generation = strtoll(record, &record, 10);
@@ -90,18 +90,18 @@ static bool is_member(Agreement *a, char *record)
 int agreement_next(Agreement *a)
 {
     char record[RECORD_BYTES], end[TEXT_BYTES];
-    int64_t left = -1; // as this rank's seat says; -1: not yet
+    int64_t left = -1; // as in this rank's seat; -1 if it has left none yet
     double since = seconds_awake();
     for (int rank = 0;;) {
         agreement_look(a->store, "generation", record, sizeof record);
-        const int64_t newest = strtoll(record, NULL, 10); // 0: there is none yet
+        const int64_t newest = strtoll(record, NULL, 10); // 0 if there is none yet
         agreement_look(a->store, "end", end, sizeof end);
         if (end[0] != '\0')
             return atoi(end);
         if (left >= 0 && newest != left && is_member(a, record))
             return -1;
         left = newest;
-        if (!report(a, left)) // again in each round: this process may have been replaced
+        if (!report(a, left)) // again in each round, as this process may have been replaced
             return EXIT_FAILURE;
         const Seat seat = look_at_seat(a, rank);
         if (seat.left == left) {

@@ -12,7 +12,7 @@
 #include "common/comm/backend.h"
 #include "common/data/scratch.h"
 
-#define MAX_FUTILE 100 // generations without a step: the fault is in the program, or a link is cut
+#define MAX_STALLED 100 // generations without a step: the fault is in the program, or a link is cut
 
 void reconfigure_init(Reconfigure *r, const Args *args, const DistEnv *env, ProcessGroup *pg,
                       MemoryLocation place)
@@ -185,15 +185,15 @@ static void join(Reconfigure *r)
 {
     ProcessGroup *pg = r->pg;
     if ((int64_t)r->optim->model->step > r->base.step)
-        r->futile = 0;
+        r->stalled = 0;
     do {
-        if (r->futile++ > MAX_FUTILE) { // new processes would do no better
+        if (r->stalled++ > MAX_STALLED) { // new processes would do no better
             char reason[] = "no step was done in 100 groups, one after the other";
             log_last_error(reason, true, false);
             _exit(EXIT_FAILURE);
         }
         pg->revoked = true;
-        if (pg->state != NULL) // closes the connections without NOTICE_GOODBYE
+        if (pg->state != NULL) // closes the connections without NOTICE_CLOSE
             pg->backend->destroy(pg->state, pg);
         pg->state = NULL;
         if (pg->missing >= 0 && pg->missing != pg->rank)

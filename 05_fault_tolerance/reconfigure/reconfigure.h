@@ -34,7 +34,7 @@ typedef struct {
     Agreement agreement;
     int64_t batch_size;
     Place base; // where the generation began
-    int futile; // generations since the last step
+    int stalled; // generations since the last step
     int epoch; // the epoch in training
     bool joined; // has joined a group; the loop has not begun since
 } Reconfigure;

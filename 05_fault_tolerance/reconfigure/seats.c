@@ -14,14 +14,14 @@
 #define DOUBLE_SECONDS 0.3 // wrappers that pass on Ctrl-C deliver it twice
 #define STORE_SECONDS 30.0 // time for the store, a thread of node 0's launcher, to answer
 
-bool seats_wanted(void)
+bool seats_enabled(void)
 {
     return getenv("DDP_RECONFIGURE") != NULL;
 }
 
 void seats_open(Seats *seats, const Flags *flags, const Agents *agents, int restart_count)
 {
-    *seats = (Seats){ .on = seats_wanted(),
+    *seats = (Seats){ .on = seats_enabled(),
                       .first_rank = agents->ranks.first_rank,
                       .max_restarts = flags->max_restarts };
     SYS_CHECK(unsetenv("DDP_INCARNATION"));

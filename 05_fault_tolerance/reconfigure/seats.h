@@ -18,7 +18,7 @@ typedef struct {
     double end_begun, next_request; // for seats_end; 0: not yet
 } Seats;
 
-bool seats_wanted(void); // returns whether DDP_RECONFIGURE is set
+bool seats_enabled(void); // returns whether DDP_RECONFIGURE is set
 
 /* Prepares the seats of an attempt before its ranks start. Usage error if output goes to files. */
 void seats_open(Seats *seats, const Flags *flags, const Agents *agents, int restart_count);

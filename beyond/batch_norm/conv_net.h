@@ -69,7 +69,7 @@ void conv_net_broadcast_buffers(ConvNet *net, ProcessGroup *pg);
 double conv_net_buffer_spread(const ConvNet *net, ProcessGroup *pg);
 
 void conv_net_forward(ConvNet *net, const Batch *batch); // fetches the rows, computes the loss
-void conv_net_backward(ConvNet *net, Reducer *reducer); // tells it as each gradient gets ready
+void conv_net_backward(ConvNet *net, Reducer *reducer); // notifies it as each gradient gets ready
 void conv_net_step(ConvNet *net, const Args *args); // SGD; counts net->step
 
 /* Results of the last forward pass. */

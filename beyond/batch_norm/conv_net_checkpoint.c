@@ -168,7 +168,7 @@ static bool check_run(const ConvNetCheckpoint *checkpoint, Safetensors *file)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         const char *key = settings[i], *theirs = safetensors_metadata(file, key);
         const char *ours = safetensors_metadata(&own, key);
-        if (theirs != NULL && strcmp(theirs, ours) != 0 && log_speaks_for_job())
+        if (theirs != NULL && strcmp(theirs, ours) != 0 && log_prints_for_job())
             log_warning("%s: was saved with %s %.80s, this run has %s", file->path, key, theirs,
                         ours);
     }

@@ -140,7 +140,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
 static int spawn(int world_size, const Args *args)
 {
     const int master_port = net_free_port(); // free, but not reserved: see step 03
-    secret_make(); // keeps strangers who reach that port out of the job
+    secret_make(); // so that no other process can join through that port
     for (int rank = 0; rank < world_size; rank++) {
         const pid_t parent = getpid(), pid = fork();
         CHECK(pid >= 0, "cannot start rank %d: %s", rank, strerror(errno));
@@ -152,7 +152,7 @@ static int spawn(int world_size, const Args *args)
         }
     }
 
-    // The first failure ends the parent and with it the other ranks, which might wait for ever.
+    // The first failure ends the parent and with it the other ranks, which might wait forever.
     for (int status; wait(&status) > 0;) {
         if (WIFSIGNALED(status))
             return 128 + WTERMSIG(status);

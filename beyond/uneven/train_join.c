@@ -25,12 +25,12 @@ static void run_batch(Model *model, Optimizer *optim, const Batch *batch, Reduce
 {
     model_zero_grad(model);
     model_forward(model, batch);
-    model_backward(model); // tells the reducer as each gradient gets ready
+    model_backward(model); // notifies the reducer as each gradient gets ready
     reducer_finalize(reducer);
     optim_step(optim);
 }
 
-/* A step of the other ranks: their collectives in their order, with gradients of zero. */
+/* Makes the other ranks' collectives of a step in their order, with gradients of zero. */
 static void shadow_batch(Model *model, Optimizer *optim, Reducer *reducer)
 {
     model_zero_grad(model);
@@ -163,7 +163,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
 static int spawn(int world_size, const Args *args)
 {
     const int master_port = net_free_port(); // free, but not reserved: see step 03
-    secret_make(); // keeps strangers who reach that port out of the job
+    secret_make(); // so that no other process can join through that port
     for (int rank = 0; rank < world_size; rank++) {
         const pid_t parent = getpid(), pid = fork();
         CHECK(pid >= 0, "cannot start rank %d: %s", rank, strerror(errno));
@@ -175,7 +175,7 @@ static int spawn(int world_size, const Args *args)
         }
     }
 
-    // The first failure ends the parent and with it the other ranks, which might wait for ever.
+    // The first failure ends the parent and with it the other ranks, which might wait forever.
     for (int status; wait(&status) > 0;) {
         if (WIFSIGNALED(status))
             return 128 + WTERMSIG(status);

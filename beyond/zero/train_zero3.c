@@ -43,7 +43,7 @@ static void gather_layer(Zero *zero, int i)
     unit->work = all_gather_async(zero->pg, unit->own_params, unit->params, unit->share, FLOAT32);
 }
 
-/* Before a layer is computed: gives it its parameters, and a buffer for its gradients. */
+/* Gives a layer its parameters and a buffer for its gradients, before it is computed. */
 static void before_layer(void *context, int layer, bool backward)
 {
     Zero *zero = context;
@@ -57,7 +57,7 @@ static void before_layer(void *context, int layer, bool backward)
     zero_place(zero, unit);
 }
 
-/* After a layer has been computed: leaves its buffer to the layer after the next. */
+/* Leaves a layer's buffer to the layer after the next, once it has been computed. */
 static void after_layer(void *context, int layer, bool backward)
 {
     (void)backward;
@@ -66,7 +66,7 @@ static void after_layer(void *context, int layer, bool backward)
     zero_place(context, unit);
 }
 
-/* Once all gradients of a unit are ready, each rank gets the mean of its share. */
+/* Gives each rank the mean of its share, once all gradients of a unit are ready. */
 static void reduce_unit(void *context, int i)
 {
     Zero *zero = context;
@@ -223,7 +223,7 @@ static void train(int rank, int world_size, int master_port, const Args *args)
 static int spawn(int world_size, const Args *args)
 {
     const int master_port = net_free_port(); // free, but not reserved: see step 03
-    secret_make(); // keeps strangers who reach that port out of the job
+    secret_make(); // so that no other process can join through that port
     for (int rank = 0; rank < world_size; rank++) {
         const pid_t parent = getpid(), pid = fork();
         CHECK(pid >= 0, "cannot start rank %d: %s", rank, strerror(errno));
@@ -235,7 +235,7 @@ static int spawn(int world_size, const Args *args)
         }
     }
 
-    // The first failure ends the parent and with it the other ranks, which might wait for ever.
+    // The first failure ends the parent and with it the other ranks, which might wait forever.
     for (int status; wait(&status) > 0;) {
         if (WIFSIGNALED(status))
             return 128 + WTERMSIG(status);

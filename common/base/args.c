@@ -264,7 +264,7 @@ static noreturn void print_help(Step step, const char *program)
     };
     const char *launcher = step < STEP_ENV ? "" : launchers[step];
     const char *ranks = step == STEP_SPAWN ? " --nproc 2" : "";
-    if (!log_speaks_for_node())
+    if (!log_prints_for_node())
         streams_exit();
     printf("Usage: %s [total_epochs [save_every]] [options]\n\n", program);
     printf("  %s%s 50 10 --batch-size 64%s\n", launcher, program, ranks);

@@ -45,7 +45,7 @@ int write_text(int fd, const char *text, size_t length)
     return write_all(fd, text, length) ? 0 : errno;
 }
 
-bool log_wants(LogTopic topic)
+bool log_enabled(LogTopic topic)
 {
     (void)topic;
     return false;

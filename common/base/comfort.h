@@ -45,7 +45,7 @@ void comfort_check_launchers(void);
 int comfort_core_quota(void);
 
 /* Warns that this number of ranks starts slowly, if it does. */
-void comfort_crowd(int num_ranks);
+void comfort_warn_oversubscribed(int num_ranks);
 
 /* Both end this process. The first prints what to type on each node (0 nodes: any number of nodes
  * may join), the second a shell's completion script. */

@@ -9,9 +9,9 @@
 
 #include "common/base/log.h"
 
-bool divergence_report(const Args *args, Divergence divergence, const char *where, bool is_speaker)
+bool divergence_report(const Args *args, Divergence divergence, const char *where, bool prints)
 {
-    static bool is_said;
+    static bool warned;
     const bool warn = strcmp(args->on_nan, "warn") == 0;
     const bool fp16 = args->amp != NULL && strcmp(args->amp, "fp16") == 0;
     const char *what =
@@ -24,10 +24,10 @@ bool divergence_report(const Args *args, Divergence divergence, const char *wher
              "in the data%s",
              what, divergence.weights, loss, args->lr, warn ? "" : " (--on-nan warn goes on)");
     if (!warn)
-        log_last_error(text, is_speaker, false);
-    else if (is_speaker && !is_said)
+        log_last_error(text, prints, false);
+    else if (prints && !warned)
         log_warning("%s", text);
-    is_said = true;
+    warned = true;
     return !warn;
 }
 

@@ -18,8 +18,8 @@ typedef struct {
  * communicate; all_check_divergence is for the others. */
 void check_divergence(const Args *args, Divergence divergence);
 
-/* Prints the message, or unless is_speaker records it for the launcher. divergence.loss is the
+/* Prints the message, or unless prints records it for the launcher. divergence.loss is the
  * first of all ranks; `where` is " on ranks 1 and 3". Returns true if this process must end. */
-bool divergence_report(const Args *args, Divergence divergence, const char *where, bool is_speaker);
+bool divergence_report(const Args *args, Divergence divergence, const char *where, bool prints);
 
 #endif

@@ -151,14 +151,14 @@ void die(const char *format, ...)
     _exit(EXIT_FAILURE);
 }
 
-bool log_speaks_for_node(void)
+bool log_prints_for_node(void)
 {
     const Launcher *launcher = launcher_find();
     const char *local_rank = launcher != NULL ? getenv(launcher->local_rank) : NULL;
     return local_rank != NULL ? atoi(local_rank) == 0 : own_rank == 0;
 }
 
-bool log_speaks_for_job(void)
+bool log_prints_for_job(void)
 {
     return own_rank == 0;
 }
@@ -168,7 +168,7 @@ void usage_error(const char *format, ...)
     va_list args;
     progress_bar_finish();
     va_start(args, format);
-    if (log_speaks_for_node())
+    if (log_prints_for_node())
         write_line(STDERR_FILENO, "", format, args);
     else
         sleep(10); // the first exit gets the others killed, so the rank that prints goes first

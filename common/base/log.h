@@ -52,21 +52,21 @@ void log_copy_error(char *buffer, size_t bytes);
 #define EXIT_STOPPED 75 // stopped on request; start it again to continue
 
 /* Ends this process with status 2: the command line (or its configuration file) asks for something
- * impossible. The line gives the remedy; log_speaks_for_node decides which rank prints it. */
+ * impossible. The line gives the remedy; log_prints_for_node decides which rank prints it. */
 noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Return whether this process reports what several ranks detect: it is rank 0, or has no rank. For
  * errors in the command line: it is local rank 0, or rank 0 if no local rank is set. */
-bool log_speaks_for_job(void);
-bool log_speaks_for_node(void);
+bool log_prints_for_job(void);
+bool log_prints_for_node(void);
 
 /* Details of what happens inside, on request, by topic: DDP_LOG=bucket,store (extras/watch). */
 typedef enum { LOG_DISTRIBUTED, LOG_BUCKET, LOG_STORE, LOG_SAMPLER, NUM_LOG_TOPICS } LogTopic;
 
 /* Returns whether the environment asks for this topic; later calls only read a variable. */
-bool log_wants(LogTopic topic);
+bool log_enabled(LogTopic topic);
 
-/* Writes one line to standard error if log_wants it, with the time of day to the microsecond:
+/* Writes one line to standard error if log_enabled it, with the time of day to the microsecond:
  * "[rank 1/4] 16:03:30.123456 bucket: ...". May be called from any thread. */
 void log_detail(LogTopic topic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -46,7 +46,7 @@ const char *option_text(const Option *option, const char *joined, char ***word)
     if (option->kind == OPTION_FLAG)
         usage_error("--%s takes no value", option->name);
     if (strcmp(option->name, "version") == 0) {
-        if (log_speaks_for_node())
+        if (log_prints_for_node())
             printf("%s (ddp.c) %s\n", program_invocation_short_name, VERSION);
         streams_exit();
     }

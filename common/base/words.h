@@ -15,7 +15,7 @@ static inline void words_check(int argc, char **argv, int most, const char *usag
     streams_guard();
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            if (log_speaks_for_node())
+            if (log_prints_for_node())
                 fputs(usage, stdout);
             streams_exit();
         }

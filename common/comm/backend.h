@@ -61,7 +61,7 @@ extern const Backend backend_nccl; // in builds without NCCL: comm_no_nccl.c
 
 /* Makes the process that serves the store exit last. Call it before this rank exits for a reason
  * that `present` ranks find at the same time, each with its own connection to the store. */
-void process_group_farewell(const ProcessGroup *pg, Store *store, int present);
+void process_group_leave(const ProcessGroup *pg, Store *store, int present);
 
 #define STORE_KEY_BYTES 64
 /* Writes the store key of a value that the group or a rank publishes to `key`, and returns that. */

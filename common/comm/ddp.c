@@ -71,7 +71,7 @@ static void plan_buckets(Reducer *reducer)
           reducer->parameter[last].name);
     if (reducer->has_spare)
         reducer->bucket[0].numel++;
-    for (int i = 0; log_wants(LOG_BUCKET) && i < reducer->num_buckets; i++)
+    for (int i = 0; log_enabled(LOG_BUCKET) && i < reducer->num_buckets; i++)
         log_bucket(reducer, i, "is planned");
 }
 
@@ -130,7 +130,7 @@ static void count_down(Reducer *reducer, int i)
     reducer->bucket[reducer->bucket_of[i]].pending--;
 
     while (reducer->next < reducer->num_buckets && reducer->bucket[reducer->next].pending == 0) {
-        if (log_wants(LOG_BUCKET))
+        if (log_enabled(LOG_BUCKET))
             log_bucket(reducer, reducer->next, "is complete and leaves");
         Bucket *bucket = &reducer->bucket[reducer->next++];
         float *grads = reducer->grads + bucket->offset;

@@ -56,7 +56,7 @@ static int find_local_world_size(const DistEnv *env)
 }
 
 /* Exports a value under torchrun's name for later code. */
-static void tell(const char *name, int value, bool replace)
+static void export_number(const char *name, int value, bool replace)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", value);
@@ -104,12 +104,12 @@ void dist_env_init(DistEnv *env)
           env->local_rank, env->local_world_size, launcher->local_world_size);
     find_master(env);
 
-    tell("LOCAL_RANK", env->local_rank, true); // overrides a stale value
+    export_number("LOCAL_RANK", env->local_rank, true); // overrides a stale value
     if (env->local_world_size > 0)
-        tell("LOCAL_WORLD_SIZE", env->local_world_size, true);
+        export_number("LOCAL_WORLD_SIZE", env->local_world_size, true);
     if (host_env_is_set(launcher->cores)) { // as the job asked for; the step may have fewer
-        const int promised = env_number(launcher->cores), here = host_num_cores();
-        tell("OMP_NUM_THREADS", promised < here ? promised : here, false);
+        const int allotted = env_number(launcher->cores), here = host_num_cores();
+        export_number("OMP_NUM_THREADS", allotted < here ? allotted : here, false);
     }
 }
 

@@ -19,7 +19,7 @@
 #include "common/comm/store/net.h"
 
 // How long rank 0 waits for the last rank to leave, and the others for its store to close.
-#define FAREWELL_SECONDS 5.0
+#define LEAVE_SECONDS 5.0
 
 // What rank 0 publishes in place of its options.
 #define TOO_FEW_DESCRIPTORS "rank 0 gives up: it may open too few files and connections (ulimit -n)"
@@ -59,7 +59,7 @@ char *process_group_key(const ProcessGroup *pg, const char *what, int rank,
     return key;
 }
 
-void process_group_farewell(const ProcessGroup *pg, Store *store, int present)
+void process_group_leave(const ProcessGroup *pg, Store *store, int present)
 {
     char key[STORE_KEY_BYTES];
     const bool serves = pg->store->server != NULL;
@@ -68,7 +68,7 @@ void process_group_farewell(const ProcessGroup *pg, Store *store, int present)
     if (last)
         store_set(store, key, "1", 1);
     else if (serves)
-        store_try_wait(store, key, FAREWELL_SECONDS);
+        store_try_wait(store, key, LEAVE_SECONDS);
 }
 
 /* Writes pg->options. Usage error if some do not suit. */
@@ -103,16 +103,16 @@ static void await_others(const ProcessGroup *pg, const char *key)
 {
     char list[RANK_LIST_BYTES], line_0[STORE_KEY_BYTES];
     const double deadline = seconds_awake() + pg->timeout;
-    if (store_try_wait(pg->store, key, fmin(STORE_PATIENCE, pg->timeout)))
+    if (store_try_wait(pg->store, key, fmin(STORE_QUIET_SECONDS, pg->timeout)))
         return;
     store_check_secret(pg->store);
     process_group_key(pg, "line of rank", 0, line_0);
-    if (pg->timeout > STORE_PATIENCE && pg->rank == !store_check(pg->store, line_0) &&
+    if (pg->timeout > STORE_QUIET_SECONDS && pg->rank == !store_check(pg->store, line_0) &&
         list_missing(pg, list) > 0)
         log_info("waits for %s of %d, %g s at most (--timeout)", list, pg->world_size, pg->timeout);
     if (store_try_wait(pg->store, key, fmax(0, deadline - seconds_awake())))
         return;
-    process_group_farewell(pg, pg->store, pg->world_size - list_missing(pg, list));
+    process_group_leave(pg, pg->store, pg->world_size - list_missing(pg, list));
     die("%s of %d did not come within %g s", list, pg->world_size, pg->timeout);
 }
 
@@ -169,7 +169,7 @@ static void agree(const ProcessGroup *pg)
     }
     if (agrees)
         return;
-    process_group_farewell(pg, pg->store, pg->world_size);
+    process_group_leave(pg, pg->store, pg->world_size);
     net_reserve_descriptors(needed, pg->world_size); // dies if rank 0 has too few
     CHECK(strcmp(theirs, TOO_FEW_DESCRIPTORS) != 0, "%s", theirs);
     ranks_disagree(pg, theirs);
@@ -281,7 +281,7 @@ static void close_store(ProcessGroup *pg)
 {
     if (pg->rank > 0 && !pg->store->is_agents)
         poll_awake(&(struct pollfd){ .fd = pg->store->fd, .events = POLLIN }, 1,
-                   FAREWELL_SECONDS); // the store only replies, so this is its end
+                   LEAVE_SECONDS); // the store only replies, so this is its end
     store_free(pg->store);
     free(pg->store);
 }

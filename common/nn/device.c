@@ -28,7 +28,7 @@ static int num_threads(const Args *args)
 }
 
 /* Returns true for cuda; "auto" is cuda if every rank has a GPU of its own, or sees exactly one. */
-static bool wants_cuda(const Args *args)
+static bool is_cuda_requested(const Args *args)
 {
     if (strcmp(args->device, "auto") != 0)
         return strcmp(args->device, "cuda") == 0;
@@ -45,7 +45,7 @@ void device_init(Device *device, const Args *args, int local_rank)
     device->amp = strcmp(amp, "bf16") == 0   ? AMP_BF16
                   : strcmp(amp, "fp16") == 0 ? AMP_FP16
                                              : AMP_OFF;
-    if (wants_cuda(args)) {
+    if (is_cuda_requested(args)) {
         device_cuda_init(device, args);
         return;
     }

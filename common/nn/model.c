@@ -311,7 +311,7 @@ void model_forward(Model *model, const Batch *batch)
 }
 
 /* Calls the hook, as weight and bias of layer i have their gradients. */
-static void tell_hook(Model *model, int i)
+static void call_grad_hook(Model *model, int i)
 {
     if (model->grad_hook != NULL) {
         model->grad_hook(model->grad_hook_context, 2 * i + 1);
@@ -326,7 +326,7 @@ void model_backward(Model *model)
     Layer *last = last_layer(model);
     if (device->replaying) {
         for (int i = model->network->num_layers - 1; i >= 0; i--)
-            tell_hook(model, i); // the reducer counts them
+            call_grad_hook(model, i); // the reducer counts them
         return;
     }
 
@@ -340,7 +340,7 @@ void model_backward(Model *model)
         Layer *layer = &model->layer[i];
         call_layer_hook(model, model->before_layer, i, true);
         layer_grad_params(layer, device, n);
-        tell_hook(model, i);
+        call_grad_hook(model, i);
         layer_grad_input(layer, device, n);
         call_layer_hook(model, model->after_layer, i, true);
     }

@@ -29,7 +29,7 @@ void checkpoint_init(Checkpoint *checkpoint, const Args *args, Optimizer *optim,
                      const Dataset *dataset, int world_size)
 {
     *checkpoint = (Checkpoint){ args, optim, sampler, dataset, world_size, .done = false };
-    if (log_speaks_for_job())
+    if (log_prints_for_job())
         folder_check(args->checkpoint_dir, "--checkpoint-dir");
     comfort_announce(args, world_size, optim->model->device->name);
 }
@@ -181,10 +181,10 @@ static bool are_finite(const float *values, size_t numel)
 bool checkpoint_commit(CheckpointCopy *copy)
 {
     Safetensors *file = &copy->file;
-    const bool is_worth_it = are_finite(copy->state, copy->num_weights);
+    const bool is_finite = are_finite(copy->state, copy->num_weights);
     checkpoint_add_checksums(file);
-    const bool ok = !is_worth_it || safetensors_commit(file);
-    if (!is_worth_it)
+    const bool ok = !is_finite || safetensors_commit(file);
+    if (!is_finite)
         log_warning("%s is not written: weights are nan or infinite", file->path);
     else if (ok)
         log_print("Epoch %d | Training %s saved at %s", copy->epoch, copy->kind, file->path);
@@ -399,7 +399,7 @@ bool checkpoint_resume(Checkpoint *checkpoint, Safetensors *file, const char *pa
         return reject("\"loss_scale\" in its metadata is \"%.64s\", not a scale, its age, and the "
                       "steps left out",
                       scale);
-    if (log_speaks_for_job()) // all ranks may see it, one reports it
+    if (log_prints_for_job()) // all ranks may see it, one reports it
         for (int i = 0; (i = checkpoint_difference(checkpoint, file, i)) != NO_SETTING; i++)
             log_warning("%s", file->error);
     read_tensors(file, checkpoint->optim, true);
@@ -407,7 +407,7 @@ bool checkpoint_resume(Checkpoint *checkpoint, Safetensors *file, const char *pa
     checkpoint->sampler->epoch = position.epoch;
     sampler_seek(checkpoint->sampler, position.samples);
     checkpoint->done = position.epoch >= args->epochs || position.step >= args->max_steps;
-    if (checkpoint->done && log_speaks_for_job())
+    if (checkpoint->done && log_prints_for_job())
         log_info("nothing left to do: %s has %d epochs and %llu steps behind it (ask for more "
                  "--epochs, or start afresh with --resume none)",
                  file->path, position.epoch, (unsigned long long)position.step);

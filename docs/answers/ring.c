@@ -8,7 +8,7 @@
 #include "teach/lab/ring/ring.h"
 
 /* Sends `out` to the next rank and receives `in` from the previous one. If all ranks sent first,
- * nobody would receive; so every second rank receives first. */
+ * none would receive, so every second rank receives first. */
 static void pass_on(ProcessGroup *pg, const void *out, size_t out_count, void *in, size_t in_count,
                     DType type)
 {

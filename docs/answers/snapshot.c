@@ -80,7 +80,7 @@ static uint64_t checksum_of(Header header, const float *state)
     return crc32_z(crc, (const Bytef *)state, numel * sizeof *state);
 }
 
-/* The parameters and the optimizer's states, one after the other. Free it. */
+/* Copies the parameters and the optimizer's states, one after the other. Free the copy. */
 static float *copy_of_state(const Optimizer *optim)
 {
     const size_t numel = optim->model->numel;
@@ -91,7 +91,7 @@ static float *copy_of_state(const Optimizer *optim)
     return state;
 }
 
-/* Is the file a snapshot of this run? Reads its header. */
+/* Reads the file's header. Returns whether the file is a snapshot of this run. */
 static bool read_header(const Snapshots *snapshots, int fd, Header *header)
 {
     const RunId id = run_id(snapshots);
@@ -152,7 +152,7 @@ static bool save(Snapshots *snapshots)
     return ok;
 }
 
-/* False, and nothing is changed, if the file is damaged or another run's. */
+/* Returns false, and changes nothing, if the file is damaged or another run's. */
 static bool load(Snapshots *snapshots, const char *path)
 {
     Optimizer *optim = snapshots->checkpoint->optim;
@@ -216,7 +216,7 @@ int snapshots_resume(Snapshots *snapshots)
     return sampler->epoch;
 }
 
-/* Given: collective. False: the weights are not finite, and not worth a snapshot. */
+/* Given, and collective. Returns whether the weights are finite, and so may be saved. */
 bool snapshots_check_divergence(Snapshots *snapshots)
 {
     const Divergence divergence = model_divergence(snapshots->checkpoint->optim->model);

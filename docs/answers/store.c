@@ -90,7 +90,7 @@ static bool erase(StoreServer *server, Blob key)
     return true;
 }
 
-/* Empty if the key is absent. */
+/* Returns the key's value, empty if there is none. */
 static Blob value_of(const StoreServer *server, Blob key)
 {
     const Entry *entry = find(server, key);
@@ -99,7 +99,7 @@ static Blob value_of(const StoreServer *server, Blob key)
 
 /* ---- requests ---- */
 
-/* Is each of these keys there? A count, then the keys. */
+/* Returns whether each key is there. `at` has a count, then the keys. */
 static bool has_keys(const StoreServer *server, Cursor at)
 {
     for (uint64_t left = take_u64(&at); left > 0; left--)
@@ -108,7 +108,7 @@ static bool has_keys(const StoreServer *server, Cursor at)
     return true;
 }
 
-/* False: the connection is broken. */
+/* Sends without waiting. Returns false if the connection is broken. */
 static bool send_replies(Client *client)
 {
     while (client->out.count > 0) {
@@ -133,7 +133,7 @@ static void wake(StoreServer *server)
         }
 }
 
-/* The sum is stored as decimal text. False: the value is no number. */
+/* Stores the sum as decimal text. Returns false if the value is no number. */
 static bool add(StoreServer *server, Client *client, Cursor at)
 {
     const Blob key = take_blob(&at), old = value_of(server, key);
@@ -163,7 +163,7 @@ static void compare_set(StoreServer *server, Client *client, Cursor at)
     bytes_put_blob(&client->out, find(server, key) != NULL ? value_of(server, key) : expected);
 }
 
-/* False: the value would be too long. */
+/* Returns false if the value would be too long. */
 static bool append(StoreServer *server, Cursor at)
 {
     Entry *entry = enter(server, take_blob(&at));
@@ -183,7 +183,7 @@ static void wait_for(StoreServer *server, Client *client, Cursor at, size_t byte
         bytes_put(&client->wanted, at, bytes);
 }
 
-/* Executes a whole request of `bytes` bytes. False: hang up. */
+/* Executes a whole request of `bytes` bytes. Returns false to hang up. */
 static bool execute(StoreServer *server, Client *client, StoreOperation operation, Cursor at,
                     size_t bytes)
 {
@@ -241,7 +241,7 @@ static bool execute(StoreServer *server, Client *client, StoreOperation operatio
     }
 }
 
-/* Executes the requests that these bytes complete. False: hang up. */
+/* Executes the requests that these bytes complete. Returns false to hang up. */
 static bool feed(StoreServer *server, Client *client, const void *data, size_t count)
 {
     bytes_put(&client->in, data, count);
@@ -264,8 +264,8 @@ static bool feed(StoreServer *server, Client *client, const void *data, size_t c
     return send_replies(client);
 }
 
-/* A client has left: frees what it has. */
-static void forget(Client *client)
+/* Frees what a client that has left still has. */
+static void free_buffers(Client *client)
 {
     bytes_free(&client->in);
     bytes_free(&client->out);
@@ -276,7 +276,7 @@ static void forget(Client *client)
 
 static void drop_client(StoreServer *server, Client *client)
 {
-    forget(client);
+    free_buffers(client);
     LIST_REMOVE(client, next);
     server->num_clients--;
     close(client->fd);
@@ -294,7 +294,7 @@ static void accept_client(StoreServer *server)
     server->num_clients++;
 }
 
-/* False: the client has left, or must. */
+/* Returns false if the client has left, or must. */
 static bool receive(StoreServer *server, Client *client)
 {
     uint8_t data[64 << 10];
@@ -304,7 +304,7 @@ static bool receive(StoreServer *server, Client *client)
     return feed(server, client, data, (size_t)count);
 }
 
-/* Sleeps until something can be done, then does it. False: stop. */
+/* Sleeps until something can be done, then does it. Returns false to stop. */
 static bool serve_turn(StoreServer *server)
 {
     struct pollfd *ready = mem_calloc((size_t)server->num_clients + 2, sizeof *ready);

@@ -126,10 +126,10 @@ bool adopt_weights(Safetensors *file, const Model *model)
         if (checkpoint_tensor(file, name, model, i) == NULL)
             return false;
     }
-    if (wrapped != NULL && log_speaks_for_job())
+    if (wrapped != NULL && log_prints_for_job())
         log_info("%s: names are those of a wrapper (\"%.80s\"); taken without it", file->path,
                  wrapped);
-    if (dtype != NULL && log_speaks_for_job())
+    if (dtype != NULL && log_prints_for_job())
         log_info("%s: weights are %s, converted to float32", file->path, dtype);
     return true;
 }

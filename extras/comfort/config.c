@@ -200,10 +200,10 @@ static bool sets_something(const char *path)
 }
 
 /* Logs that a config.yaml in the working directory, which looks as if it were read, is not. */
-static void tell_of_unread_config(const char *path)
+static void warn_of_unread_config(const char *path)
 {
     struct stat here, there;
-    if (!log_speaks_for_node() || stat("config.yaml", &here) != 0 || !S_ISREG(here.st_mode))
+    if (!log_prints_for_node() || stat("config.yaml", &here) != 0 || !S_ISREG(here.st_mode))
         return;
     const bool is_read = path != NULL && stat(path, &there) == 0 && here.st_ino == there.st_ino &&
                          here.st_dev == there.st_dev;
@@ -215,11 +215,11 @@ static void tell_of_unread_config(const char *path)
  * must not replace the model of a real training. */
 static void set_demo_folder(Settings *settings)
 {
-    const char *wish = getenv("DDP_EXPLAIN");
+    const char *explain = getenv("DDP_EXPLAIN");
     const Option *folder = option_find(args_options, ANY_STEP, "checkpoint-dir", 14);
     const Option *steps = option_find(args_options, ANY_STEP, "max-steps", 9);
     Setting *setting = &settings->of[folder - args_options];
-    if (wish == NULL || strcmp(wish, "1") != 0 || setting->source != BY_DEFAULT ||
+    if (explain == NULL || strcmp(explain, "1") != 0 || setting->source != BY_DEFAULT ||
         settings->of[steps - args_options].source == BY_DEFAULT)
         return;
     *setting = (Setting){ "checkpoints/explained", BY_FILE, "DDP_EXPLAIN=1" };
@@ -236,7 +236,7 @@ void comfort_read_config(Settings *settings)
     if (path != NULL)
         read_config(settings, path);
     if (!is_typed)
-        tell_of_unread_config(path);
+        warn_of_unread_config(path);
     set_demo_folder(settings);
-    comfort_crowd(settings->args->nproc);
+    comfort_warn_oversubscribed(settings->args->nproc);
 }

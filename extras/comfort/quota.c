@@ -12,7 +12,7 @@
 #include "extras/comfort/parts.h"
 
 #define CGROUPS "/sys/fs/cgroup"
-#define CROWD 16 // more ranks per core than this start slowly
+#define MAX_RANKS_PER_CORE 16 // more ranks per core than this start slowly
 
 /* Reads a group's "max 100000" or "150000 100000": CPU microseconds per period. INT_MAX if none. */
 static int quota_of(const char *group)
@@ -47,10 +47,11 @@ int comfort_core_quota(void)
     return cores;
 }
 
-void comfort_crowd(int num_ranks)
+void comfort_warn_oversubscribed(int num_ranks)
 {
-    const int num_cores = num_ranks > CROWD ? host_num_cores() : 1; // counting them reads files
-    if (num_ranks > CROWD * num_cores)
+    const int num_cores =
+        num_ranks > MAX_RANKS_PER_CORE ? host_num_cores() : 1; // counting them reads files
+    if (num_ranks > MAX_RANKS_PER_CORE * num_cores)
         log_info("%d ranks share %d core%s: it takes a while until all have come", num_ranks,
                  num_cores, num_cores == 1 ? "" : "s");
 }

@@ -54,7 +54,7 @@ bool comfort_is_read(void)
 void comfort_announce(const Args *args, int world_size, const char *device)
 {
     char changed[PATH_MAX + 64];
-    if (settings == NULL || !log_speaks_for_job() || !comfort_is_read())
+    if (settings == NULL || !log_prints_for_job() || !comfort_is_read())
         return;
     write_changed(changed, sizeof changed);
     const int batch_size = args_batch_size(args, world_size);

@@ -1,6 +1,6 @@
 /*
- * --conv cudnn: convolutions by cuDNN, without a matrix of windows. Images and filters lie as cuDNN
- * likes them best, channels last (NHWC), so nothing is transposed.
+ * --conv cudnn: convolutions by cuDNN, without a matrix of windows. Images and filters lie in the
+ * order that is fastest for it, channels last (NHWC), so nothing is transposed.
  *
  * As with im2col a chunk of images is computed at a time, so that a result is still in the L2 cache
  * when the next kernel reads it, and memory does not depend on the batch. cuDNN has several

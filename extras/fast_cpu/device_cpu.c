@@ -9,7 +9,7 @@
 
 void device_cpu_init(Device *device)
 {
-    if (device->amp == AMP_BF16 && !cpu_bf16_has_instruction() && log_speaks_for_job())
+    if (device->amp == AMP_BF16 && !cpu_bf16_has_instruction() && log_prints_for_job())
         log_info("--amp bf16: this program was built for processors without bf16 (AVX512_BF16), so "
                  "it rounds to bf16 and multiplies in float32: the same numbers, but slower");
     CpuState *state = cpu_init(device);

@@ -98,7 +98,7 @@ static void free_copies(Device *device)
 
 void plain_bf16_init(Device *device)
 {
-    if (log_speaks_for_job())
+    if (log_prints_for_job())
         log_info("--amp bf16: the plain device rounds to bf16 and multiplies in float32: slower "
                  "than without");
     CpuState *before = device->state;

@@ -21,7 +21,7 @@ static __global__ __launch_bounds__(THREADS) void shared_tiles(const float *x, c
         __syncthreads(); // all of the tile is there
         for (int i = 0; i < TILE; i++)
             sum += windows[threadIdx.y][i] * filters[threadIdx.x][i];
-        __syncthreads(); // nobody needs it any more
+        __syncthreads(); // no thread needs it any more
     }
     y[window * FILTERS + filter] = sum;
 }

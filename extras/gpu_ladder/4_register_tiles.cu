@@ -6,7 +6,7 @@
 #include "extras/gpu_ladder/conv2_cuda.h"
 
 enum { TILE = 64 }; // a block computes TILE windows x TILE filters
-enum { SLICE = 32, PITCH = SLICE + 1 }; // so many numbers of each are in shared memory
+enum { SLICE = 32, PITCH = SLICE + 1 }; // numbers of each that are in shared memory at a time
 enum { SIDE = 8, THREADS = SIDE * SIDE };
 enum { ROWS = TILE / SIDE, COLUMNS = TILE / SIDE }; // of a thread
 
@@ -34,7 +34,7 @@ static __global__ void register_tiles(const float *x, const float *weight, float
                 for (int column = 0; column < COLUMNS; column++)
                     sum[row][column] += a[row] * b[column];
         }
-        __syncthreads(); // nobody needs it any more
+        __syncthreads(); // no thread needs it any more
     }
     y += blockIdx.x * TILE * FILTERS; // the block's part
     for (int row = 0; row < ROWS; row++)

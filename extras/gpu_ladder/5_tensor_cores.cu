@@ -5,7 +5,7 @@
 #include "extras/gpu_ladder/conv2_cuda.h"
 
 enum { TILE = 64 }; // a block computes TILE windows x TILE filters
-enum { SLICE = 32, PITCH = SLICE + 8 }; // so many numbers of each are in shared memory
+enum { SLICE = 32, PITCH = SLICE + 8 }; // numbers of each that are in shared memory at a time
 enum { WARP = 32, THREADS = 2 * WARP };
 enum { ROWS = 2, COLUMNS = 8 }; // of a warp, in instructions of 16 x 8
 
@@ -14,7 +14,7 @@ static inline __device__ void multiply(float *, const __half *, const __half *)
 {
 }
 #else
-/* sum[16][8] += a[16][8] b[8][8]^T. Each thread of the warp has its piece of all three. */
+/* Adds a[16][8] b[8][8]^T to sum[16][8]. Each thread of the warp has its piece of all three. */
 static inline __device__ void multiply(float *sum, const __half *a, const __half *b)
 {
     const unsigned upper = *(const unsigned *)a, lower = *(const unsigned *)(a + 8 * PITCH);
@@ -47,7 +47,7 @@ static __global__ void tensor_cores(const float *x, const float *weight, float *
                     multiply(sum[row][column], &windows[window + row * 16][i + two],
                              &filters[filter + column * 8][i + two]);
         }
-        __syncthreads(); // nobody needs it any more
+        __syncthreads(); // no thread needs it any more
     }
     y += blockIdx.x * TILE * FILTERS; // the block's part
     for (int row = 0; row < ROWS; row++)

@@ -7,7 +7,7 @@
 #include "extras/gpu_ladder/conv2_cuda.h"
 
 enum { TILE = 64 }; // a block computes TILE windows x TILE filters
-enum { SLICE = 32, PITCH = SLICE + 8 }; // so many numbers of each are in shared memory
+enum { SLICE = 32, PITCH = SLICE + 8 }; // numbers of each that are in shared memory at a time
 enum { WIDE = 8, PIECES = SLICE / WIDE }; // a thread fetches WIDE numbers, 16 bytes, at once
 enum { BUFFERS = 2 };
 enum { WARP = 32, THREADS = 2 * WARP };
@@ -18,7 +18,7 @@ static inline __device__ void multiply(float *, const __half *, const __half *)
 {
 }
 #else
-/* sum[16][8] += a[16][8] b[8][8]^T. Each thread of the warp has its piece of all three. */
+/* Adds a[16][8] b[8][8]^T to sum[16][8]. Each thread of the warp has its piece of all three. */
 static inline __device__ void multiply(float *sum, const __half *a, const __half *b)
 {
     const unsigned upper = *(const unsigned *)a, lower = *(const unsigned *)(a + 8 * PITCH);
@@ -56,7 +56,7 @@ static __global__ void two_buffers(const __half *x, const __half *weight, float 
         const int buffer = first / SLICE % BUFFERS, next = first + SLICE;
         if (next < DEPTH)
             fetch(windows[1 - buffer], filters[1 - buffer], x, weight, next);
-        __pipeline_commit(); // of nothing, after the last slice: so the wait is always the same
+        __pipeline_commit(); // of nothing, after the last slice, so that the wait stays the same
         __pipeline_wait_prior(1); // for all that was committed but the newest
         __syncthreads(); // all of the tile is there
         for (int i = 0; i < SLICE; i += 8) {
@@ -65,7 +65,7 @@ static __global__ void two_buffers(const __half *x, const __half *weight, float 
                     multiply(sum[row][column], &windows[buffer][window + row * 16][i + two],
                              &filters[buffer][filter + column * 8][i + two]);
         }
-        __syncthreads(); // nobody needs it any more
+        __syncthreads(); // no thread needs it any more
     }
     y += blockIdx.x * TILE * FILTERS; // the block's part
     for (int row = 0; row < ROWS; row++)

@@ -7,7 +7,7 @@
 #include "extras/gpu_ladder/conv2_cuda.h"
 
 enum { TILE = 192 }; // a block computes TILE windows x all filters; an image has three times TILE
-enum { SLICE = 32, PITCH = SLICE + 8 }; // so many numbers of each are in shared memory
+enum { SLICE = 32, PITCH = SLICE + 8 }; // numbers of each that are in shared memory at a time
 enum { WIDE = 8, PIECES = SLICE / WIDE }; // a thread fetches WIDE numbers, 16 bytes, at once
 enum { BUFFERS = 2 };
 enum { WARP = 32, THREADS = TILE / 64 * 2 * WARP };
@@ -18,7 +18,7 @@ static inline __device__ void multiply(float *, const unsigned *, unsigned, unsi
 {
 }
 #else
-/* sum[16][8] += a[16][16] b[8][16]^T. Each thread of the warp has its piece of all three. */
+/* Adds a[16][16] b[8][16]^T to sum[16][8]. Each thread of the warp has its piece of all three. */
 static inline __device__ void multiply(float *sum, const unsigned *a, unsigned left, unsigned right)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
@@ -28,7 +28,7 @@ static inline __device__ void multiply(float *sum, const unsigned *a, unsigned l
 }
 #endif
 
-/* A thread's pieces of a tile of 16 x 16: of its four quarters, lanes 0 to 7 name the rows of the
+/* Loads a thread's pieces of a tile of 16 x 16. Of its quarters, lanes 0 to 7 name the rows of the
  * first, 8 to 15 those of the one below, and so on. */
 static inline __device__ void load(unsigned *piece, const __half (*tile)[PITCH], int first)
 {
@@ -67,7 +67,7 @@ static __global__ void ldmatrix(const __half *x, const __half *weight, float *y)
         const int buffer = first / SLICE % BUFFERS, next = first + SLICE;
         if (next < DEPTH)
             fetch(windows[1 - buffer], filters[1 - buffer], x, weight, next);
-        __pipeline_commit(); // of nothing, after the last slice: so the wait is always the same
+        __pipeline_commit(); // of nothing, after the last slice, so that the wait stays the same
         __pipeline_wait_prior(1); // for all that was committed but the newest
         __syncthreads(); // all of the tile is there
         for (int i = 0; i < SLICE; i += 16) {
@@ -81,7 +81,7 @@ static __global__ void ldmatrix(const __half *x, const __half *weight, float *y)
                     multiply(sum[row][column], a[row], b[column / 2][column % 2],
                              b[column / 2][column % 2 + 2]);
         }
-        __syncthreads(); // nobody needs it any more
+        __syncthreads(); // no thread needs it any more
     }
     y += blockIdx.x * TILE * FILTERS + warp % 2 * COLUMNS * 8; // the warp's columns
     for (int row = 0; row < ROWS; row++)

@@ -6,8 +6,8 @@
  *
  *     y[window][filter] = sum over depth of windows[window][depth] * filters[filter][depth]
  *
- * where a window is what a filter covers at one place: 288 numbers, in three lines that are
- * contiguous in the image. The filters lie in memory as this matrix, the windows do not: they
+ * where a window is what a filter covers at one place, 288 numbers in three lines that are
+ * contiguous in the image. The filters lie in memory as this matrix. The windows do not, since they
  * overlap, so most pixels belong to nine of them.
  */
 #ifndef EXTRAS_GPU_LADDER_CONV2_CUDA_H
@@ -25,7 +25,7 @@ typedef struct {
     const float *x; // [images][IN_SIZE][IN_SIZE][CHANNELS]
     const float *weight; // [FILTERS][DEPTH]
     float *y; // [images * WINDOWS][FILTERS]
-    float *columns; // [images * WINDOWS][DEPTH]: only im2col needs it
+    float *columns; // [images * WINDOWS][DEPTH], for im2col only
     void *x16, *weight16, *columns16; // x, weight and columns in fp16, from conv2_prepare
     cublasHandle_t blas; // works on `stream`
     cudaStream_t stream;
@@ -35,7 +35,7 @@ typedef struct {
 extern "C" {
 #endif
 
-/* The rungs: each queues its work on the stream and returns. */
+/* The rungs. Each queues its work on the stream and returns. */
 void conv2_naive(const Conv2 *conv);
 void conv2_shared_tiles(const Conv2 *conv);
 void conv2_im2col(const Conv2 *conv);
@@ -57,14 +57,14 @@ void conv2_cublas16(const Conv2 *conv);
 
 #include "common/nn/cuda/cuda_launch.h"
 
-/* Where a window begins in x; windows are counted row by row, image after image. */
+/* Returns where a window begins in x. Windows are counted row by row, image after image. */
 static inline __device__ int window_begin(int window)
 {
     const int column = window % OUT_SIZE, row = window / OUT_SIZE % OUT_SIZE;
     return ((window / WINDOWS * IN_SIZE + row) * IN_SIZE + column) * CHANNELS;
 }
 
-/* How far behind its beginning a window's number `depth` lies. */
+/* Returns how far behind its beginning a window's number `depth` lies. */
 static inline __device__ int window_offset(int depth)
 {
     return depth / LINE * IN_SIZE * CHANNELS + depth % LINE;

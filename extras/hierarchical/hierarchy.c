@@ -171,7 +171,7 @@ static void form_stages(Hierarchy *hierarchy, ProcessGroup *pg)
     hierarchy->nodes.comm_hook = average_bucket;
 }
 
-static bool is_wanted(const Args *args)
+static bool is_enabled(const Args *args)
 {
     return strcmp(args->all_reduce, "hierarchical") == 0;
 }
@@ -187,12 +187,12 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
     number_nodes(hierarchy, node_numbers, pg->world_size);
     free(node_numbers);
 
-    if (is_wanted(args) && (nodes->num_nodes == 1 || nodes->num_nodes == pg->world_size)) {
+    if (is_enabled(args) && (nodes->num_nodes == 1 || nodes->num_nodes == pg->world_size)) {
         if (pg->rank == 0)
             log_info("--all-reduce hierarchical: %s, so it is flat",
                      nodes->num_nodes == 1 ? "all ranks share one node"
                                            : "each rank has its own node");
-    } else if (is_wanted(args)) {
+    } else if (is_enabled(args)) {
         form_stages(hierarchy, pg);
     }
     if (nodes->num_nodes == 1) {
@@ -206,7 +206,7 @@ void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
 
 void hierarchy_check(const ProcessGroup *pg, const Args *args)
 {
-    if (is_wanted(args) && pg->backend != &backend_tcp)
+    if (is_enabled(args) && pg->backend != &backend_tcp)
         usage_error("--all-reduce hierarchical is for --backend tcp: %s finds its own way between "
                     "nodes, so leave the option out",
                     pg->backend->name);

@@ -42,7 +42,7 @@ struct Meeting {
     int listen_fd;
     char address[MESH_ADDRESS_BYTES]; // the address of listen_fd: "HOST PORT"
     Caller caller[MAX_CALLERS]; // oldest first
-    int num_callers, num_turned_away;
+    int num_callers, num_rejected;
 };
 
 /* Shows the key, or makes the handshake. Returns 0 if this rank is let in. */
@@ -64,7 +64,7 @@ int meeting_call(const Meeting *meeting, Store *store, int peer, int channel, do
     const int fd = mesh_call(meeting->pg, store, peer, deadline);
     if (fd < 0 || show_key(meeting, fd, &own, deadline) == 0)
         return fd;
-    close(fd); // a crowded rank may hang up on us, or another process answers
+    close(fd); // a rank without a free slot hangs up, or another process answers
     errno = ETIMEDOUT;
     return -1;
 }
@@ -85,12 +85,12 @@ static Caller remove_caller(Meeting *meeting, int i)
 }
 
 /* Closes a connection that is not of this group, and logs it (the first few). */
-static void turn_away(Meeting *meeting, int i)
+static void reject_caller(Meeting *meeting, int i)
 {
     close(remove_caller(meeting, i).fd);
-    if (++meeting->num_turned_away <= MAX_WARNINGS)
+    if (++meeting->num_rejected <= MAX_WARNINGS)
         log_warning("turned away a connection that is not of this group%s",
-                    meeting->num_turned_away == MAX_WARNINGS ? " (and says no more of such)" : "");
+                    meeting->num_rejected == MAX_WARNINGS ? " (and says no more of such)" : "");
 }
 
 /* Sleeps until a connection or bytes arrive, and accepts a connection if there is one. Returns
@@ -111,7 +111,7 @@ static bool accept_caller(Meeting *meeting, double seconds)
     while (oldest < meeting->num_callers && meeting->caller[oldest].is_sealed)
         oldest++;
     if (fd < 0 || meeting->num_callers == MAX_CALLERS) // no free descriptor or slot
-        turn_away(meeting, oldest % meeting->num_callers);
+        reject_caller(meeting, oldest % meeting->num_callers);
     if (fd >= 0)
         meeting->caller[meeting->num_callers++] = (Caller){ .fd = fd, .since = seconds_awake() };
     return true;
@@ -133,17 +133,17 @@ static HandshakeState read_caller(const Meeting *meeting, Caller *caller, Handsh
         return HANDSHAKE_REFUSED;
     if (caller->bytes < sizeof *opening)
         return HANDSHAKE_MORE;
-    const bool is_let_in = opening->answerer == purpose->answerer &&
-                           opening->caller != purpose->answerer && opening->caller >= 0 &&
-                           opening->caller < purpose->caller && opening->channel >= 0 &&
-                           opening->channel <= purpose->channel &&
-                           send(caller->fd, &(uint8_t){ HANDSHAKE_WELCOME }, 1, MSG_NOSIGNAL) == 1;
+    const bool is_accepted =
+        opening->answerer == purpose->answerer && opening->caller != purpose->answerer &&
+        opening->caller >= 0 && opening->caller < purpose->caller && opening->channel >= 0 &&
+        opening->channel <= purpose->channel &&
+        send(caller->fd, &(uint8_t){ HANDSHAKE_WELCOME }, 1, MSG_NOSIGNAL) == 1;
     purpose->caller = opening->caller;
     purpose->channel = opening->channel;
-    return is_let_in ? HANDSHAKE_DONE : HANDSHAKE_REFUSED;
+    return is_accepted ? HANDSHAKE_DONE : HANDSHAKE_REFUSED;
 }
 
-bool meeting_answer(Meeting *meeting, double seconds, LetIn *let_in)
+bool meeting_answer(Meeting *meeting, double seconds, OnAccept *on_accept)
 {
     if (!accept_caller(meeting, seconds))
         return false;
@@ -157,9 +157,9 @@ bool meeting_answer(Meeting *meeting, double seconds, LetIn *let_in)
         const bool is_late = seconds_awake() >= caller->since + HANDSHAKE_SECONDS;
         caller->is_sealed |= state == HANDSHAKE_SEALED;
         if (state == HANDSHAKE_DONE)
-            let_in(meeting->mesh, purpose.caller, purpose.channel, remove_caller(meeting, i).fd);
+            on_accept(meeting->mesh, purpose.caller, purpose.channel, remove_caller(meeting, i).fd);
         else if (state == HANDSHAKE_REFUSED || is_late)
-            turn_away(meeting, i);
+            reject_caller(meeting, i);
     }
     return true;
 }

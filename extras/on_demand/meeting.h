@@ -15,10 +15,10 @@ const char *meeting_address(const Meeting *meeting);
  * errno: ECONNREFUSED if no process listens there, ETIMEDOUT if it does not let us in. */
 int meeting_call(const Meeting *meeting, Store *store, int peer, int channel, double deadline);
 
-/* Passes callers of this group on to let_in, for `seconds` or until something happens, and turns
+/* Passes callers of this group on to on_accept, for `seconds` or until something happens, and turns
  * others away. Returns false and errno if no connection can be accepted. */
-typedef void LetIn(Mesh *mesh, int peer, int channel, int fd);
-bool meeting_answer(Meeting *meeting, double seconds, LetIn *let_in);
+typedef void OnAccept(Mesh *mesh, int peer, int channel, int fd);
+bool meeting_answer(Meeting *meeting, double seconds, OnAccept *on_accept);
 void meeting_interrupt(Meeting *meeting); // permanently: meeting_answer then returns false
 
 #endif

@@ -32,11 +32,11 @@
 #define COMING_SECONDS (2 * CALL_SECONDS) // a call that takes longer no longer counts
 #define ANSWER_SECONDS 3600.0 // how long the thread sleeps if no rank calls
 #define PAUSE_MS 50 // before accepting again when no descriptor is free
-#define LAST_WORDS_SECONDS 1.0 // how much later a dead rank's notice may arrive
+#define LAST_NOTICE_SECONDS 1.0 // how much later a dead rank's notice may arrive
 #define PAUSE 0.05 // between two calls, as a share of the first call's limit
 #define IDLE_SECONDS 0.1 // a rank that has waited for less is making progress
-#define NOTICE_QUESTION (NOTICE_ALIVE + 1) // what does the peer wait for? waits_for: the asker
-#define MAX_QUESTIONS 4 // questions at timeouts of a call; each adds a quarter to its timeout
+#define NOTICE_QUERY (NOTICE_ALIVE + 1) // what does the peer wait for? waits_for: the asker
+#define MAX_QUERIES 4 // questions at timeouts of a call; each adds a quarter to its timeout
 
 typedef enum { UNKNOWN, COMING, ARRIVED, CONNECTED } ContactState;
 
@@ -59,8 +59,8 @@ struct OnDemand {
     int calling; // the rank that the driver calls, or NOBODY
     atomic_bool closing;
     int bell; // readable when a rank has arrived
-    uint64_t asked_in; // the sequence of the call in which the driver last asked at a timeout ...
-    int num_questions; // ... and how often it has asked in that call
+    uint64_t query_sequence; // sequence of the call in which the driver last asked at a timeout ...
+    int num_queries; // ... and how often it has asked in that call
     double next_alive; // when the driver may next pass on that a rank is alive
 };
 
@@ -82,7 +82,7 @@ static void reserve_descriptors(const Mesh *mesh, int num_peers)
 
 /* ---- answering, in the thread ---- */
 
-static void forget(Contact *contact)
+static void reset_contact(Contact *contact)
 {
     for (int i = 0; i < NUM_CHANNELS; i++) {
         if (contact->fd[i] >= 0)
@@ -108,7 +108,7 @@ static bool has_own(const Mesh *mesh, int peer)
 }
 
 /* Answers a caller with both channels open. After the answer both ranks count on the connection. */
-static void welcome(Mesh *mesh, int peer, const int fd[NUM_CHANNELS])
+static void accept_peer(Mesh *mesh, int peer, const int fd[NUM_CHANNELS])
 {
     struct OnDemand *state = mesh->on_demand;
     Contact *contact = &state->contact[peer];
@@ -118,7 +118,7 @@ static void welcome(Mesh *mesh, int peer, const int fd[NUM_CHANNELS])
     if (counts)
         contact->state = CONNECTED; // so the driver no longer calls it
     else
-        forget(contact);
+        reset_contact(contact);
     pthread_mutex_unlock(&state->mutex);
     if (!counts)
         return;
@@ -133,14 +133,14 @@ static void welcome(Mesh *mesh, int peer, const int fd[NUM_CHANNELS])
 }
 
 /* Takes a caller's channel. The data channel comes first. */
-static void let_in(Mesh *mesh, int peer, int channel, int fd)
+static void on_accept(Mesh *mesh, int peer, int channel, int fd)
 {
     struct OnDemand *state = mesh->on_demand;
     Contact *contact = &state->contact[peer];
     pthread_mutex_lock(&state->mutex);
     const bool counts = !has_own(mesh, peer) && (channel == 0 || contact->state == COMING);
     if (counts && channel == 0) {
-        forget(contact); // the rest of an earlier call
+        reset_contact(contact); // the rest of an earlier call
         *contact = (Contact){ .state = COMING, .fd = { fd, -1 }, .since = seconds_awake() };
     } else if (counts) {
         contact->fd[channel] = fd;
@@ -150,7 +150,7 @@ static void let_in(Mesh *mesh, int peer, int channel, int fd)
     if (!counts)
         close(fd);
     else if (channel > 0)
-        welcome(mesh, peer, both);
+        accept_peer(mesh, peer, both);
 }
 
 static void *answer(void *argument)
@@ -158,7 +158,7 @@ static void *answer(void *argument)
     Mesh *mesh = argument;
     struct OnDemand *state = mesh->on_demand;
     while (!atomic_load(&state->closing))
-        if (!meeting_answer(state->meeting, ANSWER_SECONDS, let_in))
+        if (!meeting_answer(state->meeting, ANSWER_SECONDS, on_accept))
             poll(NULL, 0, PAUSE_MS);
     return NULL;
 }
@@ -250,7 +250,7 @@ static void end_call(struct OnDemand *state, int peer, bool done)
     pthread_mutex_lock(&state->mutex);
     state->calling = NOBODY;
     if (done) {
-        forget(&state->contact[peer]);
+        reset_contact(&state->contact[peer]);
         state->contact[peer].state = CONNECTED;
     }
     pthread_mutex_unlock(&state->mutex);
@@ -259,23 +259,23 @@ static void end_call(struct OnDemand *state, int peer, bool done)
 void on_demand_connect(Mesh *mesh, int peer)
 {
     struct OnDemand *state = mesh->on_demand;
-    for (double patience = CALL_SECONDS; mesh->peer[peer].data < 0; patience *= 2) {
+    for (double timeout = CALL_SECONDS; mesh->peer[peer].data < 0; timeout *= 2) {
         errno = EAGAIN;
         const bool calls = may_call(state, peer);
         const bool done =
-            calls && call(mesh, peer, fmin(mesh->deadline, seconds_awake() + patience));
+            calls && call(mesh, peer, fmin(mesh->deadline, seconds_awake() + timeout));
         const bool is_gone = calls && !done && errno == ECONNREFUSED;
         if (calls)
             end_call(state, peer, done);
         if (done)
             return;
         if (is_gone) // another rank may know why; or the peer has called us before
-            mesh_sleep_until(mesh, seconds_awake() + LAST_WORDS_SECONDS);
+            mesh_sleep_until(mesh, seconds_awake() + LAST_NOTICE_SECONDS);
         if (is_gone && mesh->peer[peer].data < 0)
             mesh_lost(mesh, peer);
         // The peer's own call may arrive, or it is time for another.
         mesh->wait.next_notice_time =
-            fmin(mesh->wait.next_notice_time, seconds_awake() + PAUSE * patience);
+            fmin(mesh->wait.next_notice_time, seconds_awake() + PAUSE * timeout);
         mesh_wait(mesh, peer, NOBODY);
     }
 }
@@ -285,22 +285,21 @@ void on_demand_connect(Mesh *mesh, int peer)
 /* Returns true if the peer has recently reported that it waits. */
 static bool waits_too(const Mesh *mesh, int peer)
 {
-    return mesh->peer[peer].heard_at > seconds_awake() - mesh->timeout / 2;
+    return mesh->peer[peer].reported_at > seconds_awake() - mesh->timeout / 2;
 }
 
 /* Asks the peer that this rank waits for on behalf of `asking`. */
-static void ask(Mesh *mesh, int peer, int asking)
+static void send_query(Mesh *mesh, int peer, int asking)
 {
     Peer *other = &mesh->peer[peer];
-    const Notice question = { .kind = NOTICE_QUESTION, .waits_for = asking, .call = mesh->call };
+    const Notice query = { .kind = NOTICE_QUERY, .waits_for = asking, .call = mesh->call };
     if (other->notices_blocked)
         return;
-    const ssize_t sent =
-        send(other->notices, &question, sizeof question, MSG_DONTWAIT | MSG_NOSIGNAL);
-    other->notices_blocked = sent > 0 && sent < (ssize_t)sizeof question;
+    const ssize_t sent = send(other->notices, &query, sizeof query, MSG_DONTWAIT | MSG_NOSIGNAL);
+    other->notices_blocked = sent > 0 && sent < (ssize_t)sizeof query;
 }
 
-static noreturn void end_in_a_circle(Mesh *mesh, int waits_for)
+static noreturn void end_in_deadlock(Mesh *mesh, int waits_for)
 {
     char text[DESCRIPTION_BYTES];
     mesh_abort(mesh, NOBODY,
@@ -309,22 +308,22 @@ static noreturn void end_in_a_circle(Mesh *mesh, int waits_for)
 }
 
 /* Asks at this rank's timeout. Returns false if the peer itself is missing. */
-bool on_demand_ask(Mesh *mesh, int waits_for)
+bool on_demand_query(Mesh *mesh, int waits_for)
 {
     struct OnDemand *state = mesh->on_demand;
     if (!waits_too(mesh, waits_for))
         return false;
-    state->num_questions = state->asked_in == mesh->call.sequence ? state->num_questions + 1 : 1;
-    state->asked_in = mesh->call.sequence;
-    if (state->num_questions > MAX_QUESTIONS)
-        end_in_a_circle(mesh, waits_for);
-    ask(mesh, waits_for, mesh->rank);
+    state->num_queries = state->query_sequence == mesh->call.sequence ? state->num_queries + 1 : 1;
+    state->query_sequence = mesh->call.sequence;
+    if (state->num_queries > MAX_QUERIES)
+        end_in_deadlock(mesh, waits_for);
+    send_query(mesh, waits_for, mesh->rank);
     mesh->deadline = seconds_awake() + mesh->timeout / 4;
     return true;
 }
 
 /* Answers a question from a rank that waits for this one. */
-static void answer_question(Mesh *mesh, int asking)
+static void answer_query(Mesh *mesh, int asking)
 {
     const int waits_for = mesh->wait.peer;
     const bool waits = mesh->collective != NULL && waits_for != NOBODY &&
@@ -333,9 +332,9 @@ static void answer_question(Mesh *mesh, int asking)
     if (!waits)
         return;
     if (asking == mesh->rank)
-        end_in_a_circle(mesh, waits_for);
+        end_in_deadlock(mesh, waits_for);
     if (waits_too(mesh, waits_for)) {
-        ask(mesh, waits_for, asking);
+        send_query(mesh, waits_for, asking);
         return;
     }
     char text[DESCRIPTION_BYTES];
@@ -347,11 +346,11 @@ static void answer_question(Mesh *mesh, int asking)
 
 /* Passes on that a rank is alive, for ranks that are not connected to it, but only once in a while,
  * or the notice would circulate forever. */
-void on_demand_heard(Mesh *mesh, const Notice *notice)
+void on_demand_receive(Mesh *mesh, const Notice *notice)
 {
     struct OnDemand *state = mesh->on_demand;
-    if (notice->kind == NOTICE_QUESTION)
-        answer_question(mesh, notice->waits_for);
+    if (notice->kind == NOTICE_QUERY)
+        answer_query(mesh, notice->waits_for);
     if (notice->kind != NOTICE_ALIVE || seconds_awake() < state->next_alive)
         return;
     state->next_alive = seconds_awake() + mesh->timeout / 8;
@@ -379,12 +378,12 @@ static void call_neighbor(Mesh *mesh, Meeting *meeting, Store *store, int peer)
 
 /* Lets a neighbor in. One that calls again did not get the first welcome. Other ranks are early:
  * they will call again. */
-static void let_neighbor_in(Mesh *mesh, int peer, int channel, int fd)
+static void accept_neighbor(Mesh *mesh, int peer, int channel, int fd)
 {
     int *own = channel_of(mesh, peer, channel);
-    const int unwanted = on_demand_is_neighbor(mesh, peer) ? *own : fd;
-    if (unwanted >= 0)
-        close(unwanted);
+    const int surplus = on_demand_is_neighbor(mesh, peer) ? *own : fd;
+    if (surplus >= 0)
+        close(surplus);
     *own = on_demand_is_neighbor(mesh, peer) ? fd : -1;
 }
 
@@ -407,9 +406,9 @@ static void connect_neighbors(Mesh *mesh, Meeting *meeting, Store *store)
     for (int absent; (absent = first_absent(mesh)) < mesh->world_size;) {
         const double left = mesh->deadline - seconds_awake();
         errno = ETIMEDOUT;
-        if (left <= 0 || !meeting_answer(meeting, fmin(left, 1), let_neighbor_in))
+        if (left <= 0 || !meeting_answer(meeting, fmin(left, 1), accept_neighbor))
             mesh_abort(mesh, NOBODY, "rank %d did not connect to %s within %g s: %s%s", absent,
-                       meeting_address(meeting), mesh_patience(mesh->on_demand->pg),
+                       meeting_address(meeting), mesh_connect_timeout(mesh->on_demand->pg),
                        strerror(errno), interface_advice());
     }
     // All ranks visit their peers in the same order, so some pair can always proceed.
@@ -419,7 +418,7 @@ static void connect_neighbors(Mesh *mesh, Meeting *meeting, Store *store)
                            pipe_open(mesh, peer, mesh->peer[peer].data, mesh->deadline));
 }
 
-static void answer_from_now_on(Mesh *mesh)
+static void start_answer_thread(Mesh *mesh)
 {
     const int n = mesh->world_size;
     struct OnDemand *state = mesh->on_demand;
@@ -460,7 +459,7 @@ bool on_demand_form(Mesh *mesh, const ProcessGroup *pg)
     state->meeting = meeting_begin(mesh, pg);
     connect_neighbors(mesh, state->meeting, pg->store);
     if (num_neighbors < n - 1)
-        answer_from_now_on(mesh);
+        start_answer_thread(mesh);
     else
         free_state(mesh); // not needed in a small group
     return true;
@@ -479,7 +478,7 @@ void on_demand_close(Mesh *mesh)
     on_demand_arrive(mesh);
     mesh->watched[mesh->rank].fd = -1;
     for (int peer = 0; peer < mesh->world_size; peer++)
-        forget(&state->contact[peer]);
+        reset_contact(&state->contact[peer]);
     close(state->bell);
     pthread_mutex_destroy(&state->mutex);
     free_state(mesh);

@@ -14,7 +14,7 @@
 #include "extras/output/rank_report.h"
 #include "extras/output/terminal.h"
 
-static char *said[FLAGS_MAX_WORKERS]; // each local rank's last message; NULL if none
+static char *last_message[FLAGS_MAX_WORKERS]; // each local rank's last message; NULL if none
 
 /* ---- the messages of the ranks ---- */
 
@@ -40,7 +40,7 @@ static char *read_message(const Logs *logs, int local_rank)
 }
 
 /* Removes the files that mark the messages already printed. */
-static void forget_said(const Logs *logs)
+static void remove_marks(const Logs *logs)
 {
     DIR *folder = opendir(logs->attempt);
     for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
@@ -53,10 +53,10 @@ static void forget_said(const Logs *logs)
 void rank_messages_read(const Logs *logs)
 {
     for (int i = 0; i < logs->flags->nproc_per_node; i++) {
-        free(said[i]);
-        said[i] = read_message(logs, i);
+        free(last_message[i]);
+        last_message[i] = read_message(logs, i);
     }
-    forget_said(logs);
+    remove_marks(logs);
 }
 
 /* ---- the block ---- */
@@ -171,7 +171,7 @@ bool fault_block_print(const Failure *root, const Workers *workers, int first_ra
     CHECK(out != NULL, "out of memory");
     print_what(out, root);
     print_who(out, root, flags);
-    print_folded(out, "others", said, count, first_rank, skip, root->message);
+    print_folded(out, "others", last_message, count, first_rank, skip, root->message);
     for (int i = 0; i < count && attempt < 0; i++)
         CHECK((ends[i] = strdup(worker_end(&workers->worker[i], end))) != NULL, "out of memory");
     if (attempt < 0)

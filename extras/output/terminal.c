@@ -136,7 +136,7 @@ static void put(FILE *out, const char *style, const char *text, size_t length)
         fwrite(text, 1, length, out);
 }
 
-static void dress_line(FILE *out, const char *line, size_t length, int columns, bool colours)
+static void format_line(FILE *out, const char *line, size_t length, int columns, bool colours)
 {
     char copy[1024]; // the beginning of the line
     snprintf(copy, sizeof copy, "%.*s", (int)length, line);
@@ -160,26 +160,26 @@ static void dress_line(FILE *out, const char *line, size_t length, int columns, 
     }
 }
 
-char *terminal_dress(const char *text, size_t length, int columns, bool colours, size_t *bytes)
+char *terminal_format(const char *text, size_t length, int columns, bool colours, size_t *bytes)
 {
-    char *dressed = NULL;
-    FILE *out = open_memstream(&dressed, bytes);
+    char *formatted = NULL;
+    FILE *out = open_memstream(&formatted, bytes);
     if (out == NULL)
         return NULL;
     for (const char *end = text + length, *line = text; line < end;) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         const size_t size = (size_t)((newline != NULL ? newline : end) - line);
-        dress_line(out, line, size, columns, colours);
+        format_line(out, line, size, columns, colours);
         if (newline != NULL)
             fputc('\n', out);
         line += size + 1;
     }
     fclose(out);
-    return dressed;
+    return formatted;
 }
 
 /* Returns true if another rank of this node has printed this error, and so made its file. */
-static bool is_said(const char *text)
+static bool already_printed(const char *text)
 {
     const char *folder = getenv(TERMINAL_SAID);
     const char *error = strstr(text, "] fatal: ");
@@ -192,24 +192,24 @@ static bool is_said(const char *text)
     snprintf(path, sizeof path, "%s/" TERMINAL_SAID_FILE "%016llx", folder,
              (unsigned long long)hash);
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    const bool said = fd < 0 && errno == EEXIST;
+    const bool printed = fd < 0 && errno == EEXIST;
     close(fd);
-    return said;
+    return printed;
 }
 
 int write_text(int fd, const char *text, size_t length)
 {
     size_t bytes = 0;
-    if (terminal_is(fd) && is_said(text))
+    if (terminal_is(fd) && already_printed(text))
         return 0;
-    char *dressed = terminal_is(fd) ? terminal_dress(text, length, terminal_columns(fd),
-                                                     terminal_has_colours(fd), &bytes)
-                                    : NULL;
+    char *formatted = terminal_is(fd) ? terminal_format(text, length, terminal_columns(fd),
+                                                        terminal_has_colours(fd), &bytes)
+                                      : NULL;
     progress_bar_erase();
     const bool written =
-        write_all(fd, dressed != NULL ? dressed : text, dressed != NULL ? bytes : length);
+        write_all(fd, formatted != NULL ? formatted : text, formatted != NULL ? bytes : length);
     const int reason = written ? 0 : errno;
     progress_bar_redraw();
-    free(dressed);
+    free(formatted);
     return reason;
 }

@@ -14,7 +14,7 @@ int terminal_columns(int fd); // the present number, since users resize terminal
 
 /* Returns the lines of text as a terminal with that many columns shows them; free it with free(). A
  * line that is too long goes on below, indented. Sets *bytes. */
-char *terminal_dress(const char *text, size_t length, int columns, bool colours, size_t *bytes);
+char *terminal_format(const char *text, size_t length, int columns, bool colours, size_t *bytes);
 
 /* Around a line: remove the progress bar, even one that another rank has drawn on the terminal, and
  * draw our own below the line. Other threads' lines and bars wait in between (watch/progress.c). */

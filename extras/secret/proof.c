@@ -169,7 +169,7 @@ HandshakeState handshake_read(int fd, HandshakeAnswer **answer, const Key256 *ke
     return state;
 }
 
-/* Proves knowledge of the key. A wrong proof is final; a crowded store may hang up, at first. */
+/* Proves knowledge of the key. A wrong proof is final; a full store may hang up, at first. */
 bool store_prove(const Store *store, const Key256 *key, double since, double deadline)
 {
     const double silent_until = seconds_awake() + SILENT_SECONDS;

@@ -37,9 +37,9 @@ static bool set_joined(Client *client, Blob key, Blob front, Blob back)
     bytes_put(&pair, front.data, front.count);
     bytes_put(&pair, back.data, back.count);
     Cursor at = pair.data;
-    const bool goes_on = service_execute(client, STORE_SET, &at);
+    const bool keep = service_execute(client, STORE_SET, &at);
     bytes_free(&pair);
-    return goes_on;
+    return keep;
 }
 
 /* Appends. A value that no reply shares grows in place: appending little to much costs little. */
@@ -71,15 +71,15 @@ static bool append(Client *client, Cursor at)
 /* Executes that many GETs or SETs. */
 static bool repeat(Client *client, StoreOperation operation, Cursor *at)
 {
-    bool goes_on = true;
-    for (uint64_t left = take_u64(at); goes_on && left > 0; left--)
-        goes_on = service_execute(client, operation, at);
-    return goes_on;
+    bool keep = true;
+    for (uint64_t left = take_u64(at); keep && left > 0; left--)
+        keep = service_execute(client, operation, at);
+    return keep;
 }
 
 typedef struct {
     Client *client;
-    bool goes_on;
+    bool keep;
 } Listing;
 
 /* Lists a key once, although twalk_r visits a node with children three times. */
@@ -87,20 +87,20 @@ static void list_key(const void *node, VISIT visit, void *argument)
 {
     const Entry *entry = *(const Entry *const *)node;
     Listing *listing = argument;
-    if (visit == preorder || visit == endorder || entry->value == NULL || !listing->goes_on)
+    if (visit == preorder || visit == endorder || entry->value == NULL || !listing->keep)
         return;
     uint8_t blob[sizeof(uint64_t) + STORE_MAX_KEY];
     const uint64_t count = entry->key.count;
     memcpy(blob, &count, sizeof count);
     memcpy(blob + sizeof count, entry->key.data, count);
-    listing->goes_on = service_reply_bytes(listing->client, blob, sizeof count + count);
+    listing->keep = service_reply_bytes(listing->client, blob, sizeof count + count);
 }
 
 static bool list_keys(Client *client)
 {
     Listing listing = { client, REPLY(client, int64_t, client->service->num_values) };
     twalk_r(client->service->tree, list_key, &listing);
-    return listing.goes_on;
+    return listing.keep;
 }
 
 /* Adds 1, as ADD does, and waits until the sum is the world size. */

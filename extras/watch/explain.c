@@ -84,7 +84,7 @@ static void explain_optimizer(const Span *span, int layer_chars, double ms)
     explained_model = NULL;
 }
 
-static void hear_span(const Span *span)
+static void on_span(const Span *span)
 {
     static void (*const explain[NUM_SPAN_KINDS])(const Span *, int, double) = {
         explain_data, explain_forward, explain_backward, explain_wait, explain_optimizer, NULL
@@ -104,15 +104,15 @@ void explain_bucket(size_t bytes)
         (double)bytes / (1 << 20));
 }
 
-bool explain_wanted(int rank)
+bool explain_enabled(int rank)
 {
-    const char *wish = getenv("DDP_EXPLAIN");
-    return wish != NULL && strcmp(wish, "1") == 0 && rank == 0;
+    const char *value = getenv("DDP_EXPLAIN");
+    return value != NULL && strcmp(value, "1") == 0 && rank == 0;
 }
 
 void explain_start(const Model *model, int rank)
 {
-    if (!explain_wanted(rank))
+    if (!explain_enabled(rank))
         return;
     if (span_listener != NULL) {
         log_warning("DDP_EXPLAIN=1 tells nothing beside --trace or --profile: leave these out");
@@ -120,5 +120,5 @@ void explain_start(const Model *model, int rank)
     }
     explained_model = model;
     last_step = model->step + EXPLAINED_STEPS;
-    span_listener = hear_span;
+    span_listener = on_span;
 }

@@ -13,7 +13,7 @@
 void explain_start(const Model *model, int rank);
 
 /* Returns true if the environment asks this rank to explain. */
-bool explain_wanted(int rank);
+bool explain_enabled(int rank);
 
 /* Notes that an all_reduce of gradients has been called. */
 void explain_bucket(size_t bytes);

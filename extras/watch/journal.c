@@ -20,7 +20,7 @@ static FILE *file; // NULL if no journal is kept
 static pid_t owner; // the process that opened it: a child forked later opens its own
 static const Model *written; // has the arrays that collectives are compared with; NULL if unknown
 
-bool journal_wanted(void)
+bool journal_enabled(void)
 {
     const char *folder = getenv("DDP_JOURNAL");
     return folder != NULL && folder[0] != '\0';
@@ -29,7 +29,7 @@ bool journal_wanted(void)
 /* Opens the file for appending: a rank that is restarted continues its file. */
 void journal_open(int rank)
 {
-    if ((file != NULL && owner == getpid()) || !journal_wanted())
+    if ((file != NULL && owner == getpid()) || !journal_enabled())
         return;
     const char *folder = getenv("DDP_JOURNAL");
     char path[PATH_MAX];

@@ -11,7 +11,7 @@
 
 #include "common/nn/model.h"
 
-bool journal_wanted(void);
+bool journal_enabled(void);
 
 /* Opens this rank's file, if none is open. */
 void journal_open(int rank);

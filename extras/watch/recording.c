@@ -13,14 +13,14 @@ static struct {
     Timeline timeline;
 } recording;
 
-bool recording_wanted(const Args *args)
+bool recording_enabled(const Args *args)
 {
     return args->trace != NULL || args->profile != NULL;
 }
 
 void recording_start(const Args *args, int rank, void *stream)
 {
-    if (!recording_wanted(args))
+    if (!recording_enabled(args))
         return;
     recording.args = args;
     recording.rank = rank;

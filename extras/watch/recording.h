@@ -4,7 +4,7 @@
 
 #include "common/base/args.h"
 
-bool recording_wanted(const Args *args);
+bool recording_enabled(const Args *args);
 
 /* Opens the files on rank 0 and starts recording, if requested. stream: the watched GPU's, or NULL.
  * Dies if a file cannot be written: better now than after the training. Local. */

@@ -43,7 +43,7 @@ void timeline_file_close(FILE *file, const char *path)
         log_warning("cannot write all of %s: %s", path, strerror(errno));
 }
 
-static void hear_span(const Span *span)
+static void on_span(const Span *span)
 {
     if (recording->num_spans < MAX_RECORDS)
         recording->span[recording->num_spans++] = *span;
@@ -95,7 +95,7 @@ static void record(Timeline *timeline)
     pthread_mutex_lock(&calls_mutex);
     recording = timeline;
     pthread_mutex_unlock(&calls_mutex);
-    span_listener = timeline != NULL ? hear_span : NULL;
+    span_listener = timeline != NULL ? on_span : NULL;
 }
 
 void timeline_start(Timeline *timeline, void *stream)

@@ -24,17 +24,17 @@ static unsigned wanted; // one bit per topic
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Adds the topics in a variable's list of words, if they are among `known`. */
-static void read_variable(const char *name, unsigned known, bool complain)
+static void read_variable(const char *name, unsigned known, bool warn)
 {
     char *words = strdup(getenv(name) != NULL ? getenv(name) : ""), *rest = words;
     for (char *word; (word = strsep(&rest, ",")) != NULL;) {
-        word += word[0] == '+' && !complain; // PyTorch's "+" asks for more, "-" for less
+        word += word[0] == '+' && !warn; // PyTorch's "+" asks for more, "-" for less
         unsigned topics = strcmp(word, "all") == 0 ? known : 0;
         for (int topic = 0; topic < NUM_LOG_TOPICS; topic++)
             if (strcmp(word, topic_names[topic]) == 0)
                 topics |= known & 1u << topic;
         wanted |= topics;
-        if (complain && topics == 0 && word[0] != '\0' && log_speaks_for_job())
+        if (warn && topics == 0 && word[0] != '\0' && log_prints_for_job())
             log_warning("DDP_LOG=%s: there are distributed, bucket, store, sampler and all", word);
     }
     free(words);
@@ -46,7 +46,7 @@ static void read_variables(void)
     read_variable("TORCH_LOGS", 1u << LOG_DISTRIBUTED, false);
 }
 
-bool log_wants(LogTopic topic)
+bool log_enabled(LogTopic topic)
 {
     pthread_once(&once, read_variables);
     return (wanted & 1u << topic) != 0;
@@ -54,7 +54,7 @@ bool log_wants(LogTopic topic)
 
 void log_detail(LogTopic topic, const char *format, ...)
 {
-    if (!log_wants(topic))
+    if (!log_enabled(topic))
         return;
     char text[1024];
     va_list args;

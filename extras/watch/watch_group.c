@@ -124,14 +124,14 @@ void watch_group_formed(ProcessGroup *pg, const Args *args)
                      .receive = receive_bytes };
     journal_group(pg);
     stream = pg->backend->stream != NULL ? pg->backend->stream(pg->state) : NULL;
-    observes_calls = recording_wanted(args) || explain_wanted(pg->rank);
+    observes_calls = recording_enabled(args) || explain_enabled(pg->rank);
     process_group_observe(pg, &observer);
     if (args->show_topology)
         topology_print(pg);
     if (pg->rank == 0 && comfort_is_read()) // extras/comfort/startup.c prints the rest
         log_info("%d rank%s, connected by %s", pg->world_size, pg->world_size == 1 ? "" : "s",
                  pg->backend->name);
-    if (recording_wanted(args))
+    if (recording_enabled(args))
         timeline_compare_clocks(0);
 }
 

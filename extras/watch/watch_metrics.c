@@ -77,8 +77,8 @@ void watch_init(const Args *args, const Model *model, int rank, size_t steps_per
     }
     const MemoryLocation *place = &model->device->place;
     const bool on_gpu_with_tool = place->on_gpu && nvtx_listens();
-    if (recording_wanted(args) || explain_wanted(rank) || on_gpu_with_tool ||
-        (args->metrics_dir != NULL && rank == 0) || journal_wanted())
+    if (recording_enabled(args) || explain_enabled(rank) || on_gpu_with_tool ||
+        (args->metrics_dir != NULL && rank == 0) || journal_enabled())
         watch_device(model);
     journal_model(model, rank);
     recording_start(args, rank, place->stream);

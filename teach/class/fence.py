@@ -139,14 +139,14 @@ class Fence:
         try:
             self.finish(process, timeout)
         finally:
-            said = []
+            output = []
             for file in files:
                 file.seek(0)
-                said.append(file.read(4 << 20))
+                output.append(file.read(4 << 20))
                 file.close()
         if text:
-            said = [part.decode(errors="replace") for part in said]
-        done = subprocess.CompletedProcess(command, process.returncode, *said)
+            output = [part.decode(errors="replace") for part in output]
+        done = subprocess.CompletedProcess(command, process.returncode, *output)
         if check:
             done.check_returncode()
         return done
@@ -224,15 +224,15 @@ class Fence:
         for place in written:
             place.mkdir(parents=True, exist_ok=True)
             os.chown(place, self.uid, self.uid)
-        with open(self.base / "compiler", "w+b") as said:
-            process = subprocess.Popen(self.fenced(["sh", "-ec", script], self.room, written), cwd=self.room, stdin=subprocess.DEVNULL, stdout=said,
-                                       stderr=said, env={**BARE, "TMPDIR": str(folder)})
+        with open(self.base / "compiler", "w+b") as output:
+            process = subprocess.Popen(self.fenced(["sh", "-ec", script], self.room, written), cwd=self.room, stdin=subprocess.DEVNULL, stdout=output,
+                                       stderr=output, env={**BARE, "TMPDIR": str(folder)})
             try:
                 status = self.finish(process, 120)
             except subprocess.TimeoutExpired:
                 status = 124
-            said.seek(0)
-            text = said.read(1 << 20).decode(errors="replace")
+            output.seek(0)
+            text = output.read(1 << 20).decode(errors="replace")
         for place in written:
             os.chown(place, os.geteuid(), os.getegid())
             self.tidy(place)
@@ -263,8 +263,8 @@ class Fence:
 
     def end_all(self):
         """Ends all processes of the other user. They are stopped first: so none of them starts another meanwhile."""
-        patience = time.monotonic() + 10
-        while (found := self.theirs()) and time.monotonic() < patience:
+        deadline = time.monotonic() + 10
+        while (found := self.theirs()) and time.monotonic() < deadline:
             for number in signal.SIGSTOP, signal.SIGKILL:
                 for pid in found:
                     try:

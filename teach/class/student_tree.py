@@ -270,7 +270,7 @@ class Tree:
     def keep_questions(self, path, text):
         """Writes the questions of a quiz that can stay."""
         parts = questions(re.split("\n(?=ask )", text))
-        kept = [part for part in parts if not self.asks_hidden(part)]
+        kept = [part for part in parts if not self.is_hidden_question(part)]
         if len(kept) == len(parts):
             return False
         if kept:
@@ -301,7 +301,7 @@ class Tree:
         return any(steps.get(word, word) in self.plan.hidden() for word in words) or \
             any(Path(hidden).name in text for hidden in self.plan.hidden() if re.search(r"beyond/|train_[a-c]_", hidden))
 
-    def asks_hidden(self, question):
+    def is_hidden_question(self, question):
         return self.breaks_hidden(question) or "stepdiff" in question or bool(self.lines.found(question))
 
     def trap_is_hidden(self, text):

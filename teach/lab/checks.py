@@ -55,16 +55,16 @@ def check_end(step, ours, theirs):
         how = f"ends with status {theirs.status}"
         if theirs.status > 128:
             how = f"is killed by {signal.Signals(theirs.status - 128).name}"
-        said = theirs.err.splitlines()
-        fatal = [line for line in said if "fatal: " in line]
-        said = [line for line in said if not re.search(" copied | is host | connected by | trains ", line)]
+        printed_lines = theirs.err.splitlines()
+        fatal = [line for line in printed_lines if "fatal: " in line]
+        printed_lines = [line for line in printed_lines if not re.search(" copied | is host | connected by | trains ", line)]
         own = [line for line in fatal if " is gone: " not in line] # the other messages follow from it
-        plain = [line for line in said if line.startswith(("train: ", "[rank")) and line not in fatal]
-        rest = [] if theirs.status > 128 else fatal or plain or said # a killed process says nothing
-        said = own or (theirs.status == 2 and plain) or rest
+        plain = [line for line in printed_lines if line.startswith(("train: ", "[rank")) and line not in fatal]
+        rest = [] if theirs.status > 128 else fatal or plain or printed_lines # a killed process says nothing
+        printed_lines = own or (theirs.status == 2 and plain) or rest
         lost = next((line for line in own if "no store at " in line), None)
         parted = "barrier" if step in NODES and not own and parted_at_copy(theirs) else "status"
-        yield ("address" if lost else parted), f"it {how}" + "".join(f": {line}" for line in said[:1])
+        yield ("address" if lost else parted), f"it {how}" + "".join(f": {line}" for line in printed_lines[:1])
     if theirs.left and theirs.status is not None:
         yield "left", f"{len(theirs.left)} of its processes were still running after it had ended"
     cut = [rank for rank in range(ours.world_size)
@@ -280,10 +280,10 @@ def check_values(step, ours, theirs):
             for name in ("lr", "loss", "grads", "weights"):
                 if name == "grads" and wiped > (place_of(mine.entries, "optim_step") or 0):
                     continue  # cleared again: their length is 0
-                got, wanted = value_of(mine, name), value_of(due, name)
-                if got is not None and not near(got, wanted):
+                got, expected = value_of(mine, name), value_of(due, name)
+                if got is not None and not near(got, expected):
                     yield ("lr" if name == "lr" else "values"), \
-                        f"rank {rank} has {NAMES[name]} {got} in step {mine.number}, ours has {wanted}"
+                        f"rank {rank} has {NAMES[name]} {got} in step {mine.number}, ours has {expected}"
                     return
 
 
@@ -311,13 +311,13 @@ def check_evaluation(step, ours, theirs):
         elif len(count) < TEST_ROWS:
             yield "evaluate_missing", f"only {len(count)} of the {TEST_ROWS} rows are evaluated"
             return
-    told = {rank: j.all("test") for rank, j in first_of(theirs).items()}
-    wanted = {rank: j.all("test") for rank, j in first_of(ours).items()}
-    speakers, due = ([rank for rank in tests if tests[rank]] for tests in (told, wanted))
-    if complete(theirs) and speakers != due:
-        yield "evaluate_print", f"the result is printed by {ranks(speakers)}, and should be by {ranks(due)}"
-    for rank in told:
-        for entry, other in zip(told[rank], wanted.get(rank, [])):
+    printed = {rank: j.all("test") for rank, j in first_of(theirs).items()}
+    expected = {rank: j.all("test") for rank, j in first_of(ours).items()}
+    printing, due = ([rank for rank in tests if tests[rank]] for tests in (printed, expected))
+    if complete(theirs) and printing != due:
+        yield "evaluate_print", f"the result is printed by {ranks(printing)}, and should be by {ranks(due)}"
+    for rank in printed:
+        for entry, other in zip(printed[rank], expected.get(rank, [])):
             for name in ("loss", "accuracy"):
                 if not near(entry.values[name], other.values[name]):
                     yield "evaluate_sum", f"the evaluation of rank {rank} has {name} {entry.values[name]}, ours has {other.values[name]}"
@@ -330,19 +330,19 @@ def check_saves(step, ours, theirs):
                  for run in (theirs, ours))
     if not complete(theirs):
         return
-    savers, wanted = ([rank for rank in saves if saves[rank]] for saves in (mine, due))
-    if savers != wanted:
-        names = sorted({name for rank in set(savers) - set(wanted) for name in mine[rank]})
-        yield "save_rank", f"checkpoints are written by {ranks(savers)}, and should be by {ranks(wanted)}" + \
+    savers, expected = ([rank for rank in saves if saves[rank]] for saves in (mine, due))
+    if savers != expected:
+        names = sorted({name for rank in set(savers) - set(expected) for name in mine[rank]})
+        yield "save_rank", f"checkpoints are written by {ranks(savers)}, and should be by {ranks(expected)}" + \
             (f" (see {', '.join(names)})" if names else "")
-    for rank in wanted:
+    for rank in expected:
         missing, extra = due[rank] - mine.get(rank, Counter()), mine.get(rank, Counter()) - due[rank]
         for names, name, text in (missing, "save_missing", "does not save"), (extra, "save_extra", "also saves"):
-            if names and savers == wanted:
+            if names and savers == expected:
                 yield name, f"rank {rank} {text} {', '.join(sorted(names))}"
                 return
     files = set(ours.files(ours.saved)) - set(theirs.files(theirs.saved))
-    if files and savers == wanted:
+    if files and savers == expected:
         yield "files", f"there is no {', '.join(sorted(files))} in the folder of checkpoints"
 
 
@@ -399,9 +399,9 @@ def check_lines(step, ours, theirs):
                 yield name, f"{text}: {shape} ({count} time{'s' * (count > 1)}; # is any number)"
                 return
     for shape in due:
-        for got, wanted in zip(mine[shape], due[shape]):
-            if not all(near(a, b) or abs(float(a) - float(b)) < 2e-4 for a, b in zip(got, wanted)):
-                yield "numbers", f"it prints \"{filled(shape, got)}\", and ours \"{filled(shape, wanted)}\""
+        for got, expected in zip(mine[shape], due[shape]):
+            if not all(near(a, b) or abs(float(a) - float(b)) < 2e-4 for a, b in zip(got, expected)):
+                yield "numbers", f"it prints \"{filled(shape, got)}\", and ours \"{filled(shape, expected)}\""
                 return
 
 

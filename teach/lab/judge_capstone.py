@@ -129,8 +129,8 @@ def lines_of(program, data):
     command = [program, *PROBLEM, "--data-dir", data, "--num-samples", "203", "--threads", "1", "--device", "cpu"]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=runs.SECONDS)
     if done.returncode != 0:
-        said = (done.stderr.splitlines() or [f"it ends with status {done.returncode}"])[-1]
-        raise library.Fault("start" if "not written yet" in said else "crash", said)
+        output = (done.stderr.splitlines() or [f"it ends with status {done.returncode}"])[-1]
+        raise library.Fault("start" if "not written yet" in output else "crash", output)
     lines = {}
     for line in done.stdout.splitlines():
         numbers = [float(word) for word in re.findall(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?|-?nan|-?inf", line)]

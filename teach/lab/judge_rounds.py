@@ -85,7 +85,7 @@ def outer_mistake(mine, theirs):
     parameters = [name for name in theirs["local"] if not name.startswith("optimizer.")]
     flat = {key: [x for name in parameters for x in saved[name]] for key, saved in
             (("mine 8", mine[8]), ("mine 16", mine[16]), ("8", theirs[8]), ("16", theirs[16]), ("mean", theirs["local"]))}
-    whole = LR * (1 + MOMENTUM)  # ours moves by so many mean changes in the first round: mean = start - change
+    whole = LR * (1 + MOMENTUM)  # ours moves by this many mean changes in the first round: mean = start - change
     change = [(mean - eight) / (whole - 1) for mean, eight in zip(flat["mean"], flat["8"])]
     start = [mean + c for mean, c in zip(flat["mean"], change)]
     size = sum(c * c for c in change)
@@ -112,8 +112,8 @@ def run(step, program, folder, options):
     files, failure = judge_zero.files_of(program, folder, options)
     ranks = journal.read(folder / "journal")
     if failure or not files or not ranks.get(0):
-        said = failure or "it saves nothing"
-        judge_zero.mistake(step, "run", f"with {' '.join(options)} {said}")
+        output = failure or "it saves nothing"
+        judge_zero.mistake(step, "run", f"with {' '.join(options)} {output}")
     return weights_of(files), {rank: starts[0] for rank, starts in ranks.items() if starts}
 
 

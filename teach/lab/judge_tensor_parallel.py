@@ -29,8 +29,8 @@ WHOLE, SPLIT = 1199882, 609354  # its parameters, and one rank's
 
 def start(program, folder, options):
     """Runs it. Returns its error, or None; its lines are in folder/lines."""
-    said, failure = judge_zero.run(program, folder, options, max(3, judge_zero.SECONDS // 10))
-    lines = sorted(line for line in said.splitlines() if re.match("T(rain|est) Epoch", line))
+    output, failure = judge_zero.run(program, folder, options, max(3, judge_zero.SECONDS // 10))
+    lines = sorted(line for line in output.splitlines() if re.match("T(rain|est) Epoch", line))
     with witness.fresh(folder / "lines") as file:
         file.write("\n".join(lines))
     return failure

@@ -136,10 +136,10 @@ def run(program, folder, options, timeout):
                               env={**os.environ, "DDP_JOURNAL": str(folder / "journal")})
     except subprocess.TimeoutExpired:
         return "", "it had to be stopped: it did not end within the time that it has"
-    said = [line for line in done.stderr.splitlines() if "fatal: " in line]
-    own = [line for line in said if " is gone: " not in line]  # the other messages follow from it
+    output = [line for line in done.stderr.splitlines() if "fatal: " in line]
+    own = [line for line in output if " is gone: " not in line]  # the other messages follow from it
     if done.returncode != 0:
-        return done.stdout, ": ".join([how_it_ended(done.returncode), *(own or said if done.returncode <= 128 else own)[:1]])
+        return done.stdout, ": ".join([how_it_ended(done.returncode), *(own or output if done.returncode <= 128 else own)[:1]])
     return done.stdout, None
 
 

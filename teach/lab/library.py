@@ -129,8 +129,8 @@ def run(program, folder, *options):
     except subprocess.TimeoutExpired:
         raise Fault("program", f"with {' '.join(options)} it had to be stopped: it did not end within {SECONDS} seconds") from None
     if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if "fatal: " in line] or [""]
-        raise Fault("program", f"with {' '.join(options)} it ends with status {done.returncode}: {said[0]}")
+        output = [line for line in done.stderr.splitlines() if "fatal: " in line] or [""]
+        raise Fault("program", f"with {' '.join(options)} it ends with status {done.returncode}: {output[0]}")
     return files_in(folder), journal.read(folder / "journal")
 
 
@@ -225,8 +225,8 @@ def finish(processes, folder, what):
             process.wait()
     for rank, process in enumerate(processes):
         if process.returncode != 0:
-            said = re.findall(r"fatal: .*", (folder / f"rank{rank}.err").read_text()) or [""]
-            raise Fault("program", f"{what}: rank {rank} ends with status {process.returncode}: {said[0]}")
+            output = re.findall(r"fatal: .*", (folder / f"rank{rank}.err").read_text()) or [""]
+            raise Fault("program", f"{what}: rank {rank} ends with status {process.returncode}: {output[0]}")
 
 
 def compare_launched(program, ours, folder, ranks, options, play=None):
@@ -300,8 +300,8 @@ def train_reconfigure(program, ours, folder):
         except subprocess.TimeoutExpired:
             raise Fault("program", f"{what}: it does not end within {SECONDS} seconds") from None
         if done.returncode != 0 or "generation 2 goes on after step" not in done.stderr:
-            said = re.findall(r"fatal: .*|keeps the others waiting", done.stderr) or ["no second group"]
-            raise Fault("program", f"{what}: it ends with status {done.returncode}: {said[0]}")
+            output = re.findall(r"fatal: .*|keeps the others waiting", done.stderr) or ["no second group"]
+            raise Fault("program", f"{what}: it ends with status {done.returncode}: {output[0]}")
         mine = files_in(place)
         if not due or any(mine.get(name) != data for name, data in due.items()):
             raise Fault("files", f"{what}: it saves another file than a run that nobody disturbs")

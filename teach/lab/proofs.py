@@ -165,7 +165,7 @@ def give_means(ranks):
             raise Unseen(f"rank {rank.rank} waits for a message that it has not sent")
         if all(number < len(sent) for sent in lists):
             rank.waits = None
-            rank.tell(DATA, (), combined([sent[number] for sent in lists]))
+            rank.send(DATA, (), combined([sent[number] for sent in lists]))
 
 
 def reducer_pass(ranks, dice, sizes, uses, cap, sync, rung):
@@ -232,7 +232,7 @@ class Training:
         return (STEP, most_bytes), self.states[step]
 
     def play(self, steps, resumes=False, stops=False, full_from=None, cut=None):
-        """A start, of so many steps; `cut`: it is killed in the middle of one more, after so many seconds."""
+        """A start, of this many steps; `cut`: it is killed in the middle of one more, after this many seconds."""
         with self.start(self.count) as ranks:
             (first, _, *_), state = self.begin(ranks, resumes)[0]
             for step in range(first + 1, first + steps + 1):
@@ -240,7 +240,7 @@ class Training:
             if stops:
                 ranks.call([((STOP,), b"")] * self.count)
             if cut is not None:
-                ranks.ranks[0].tell(CALL, *self.order(first + steps + 1, len(state)))
+                ranks.ranks[0].send(CALL, *self.order(first + steps + 1, len(state)))
                 time.sleep(cut)
 
     def resumes_from(self, *due, seed=None, what="killed"):

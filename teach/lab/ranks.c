@@ -93,7 +93,7 @@ void lab_done(void)
 }
 
 /* Returns whether a rank runs, or a pair or a barrier could go on, or all have ended. */
-static bool can_go_on(void)
+static bool can_proceed(void)
 {
     int meet = 0, ended = 0;
     for (int i = 0; i < page->world_size; i++) {
@@ -115,7 +115,7 @@ static void look(void)
     static const char *const doing[] = { "", "sends to", "receives from", "has returned",
                                          "has ended" };
     pthread_cond_broadcast(&page->changed);
-    if (page->stuck || can_go_on())
+    if (page->stuck || can_proceed())
         return;
     page->stuck = true;
     for (int i = 0; i < page->world_size; i++) {

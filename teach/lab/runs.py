@@ -66,9 +66,9 @@ class Run:
             self.status = self.process.wait(seconds or self.begin + SECONDS - time.monotonic())
         except subprocess.TimeoutExpired:
             self.status = None
-        patience = time.monotonic() + (2 if self.status is not None else 0)
+        deadline = time.monotonic() + (2 if self.status is not None else 0)
         at_end, self.left = self.at_end(), self.processes()
-        while self.left and time.monotonic() < patience:
+        while self.left and time.monotonic() < deadline:
             time.sleep(0.05)
             self.left = self.processes()
         for pid in self.left:
@@ -114,7 +114,7 @@ class Run:
         return found
 
     def signal_at(self, step, rank, number):
-        """Sends a signal to a rank as soon as all ranks have done so many steps, unless the program ends before."""
+        """Sends a signal to a rank as soon as all ranks have done this many steps, unless the program ends before."""
         paths = [self.folder / f"journal/rank{r}.txt" for r in range(self.world_size)]
         while self.process.poll() is None and time.monotonic() < self.begin + SECONDS:
             if all(path.exists() and f"\nstep {step} " in path.read_text() for path in paths):

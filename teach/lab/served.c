@@ -31,7 +31,7 @@ static void take_all(void *data, size_t bytes)
     }
 }
 
-void lab_tell(Told kind, const int32_t word[7], const void *data, size_t bytes)
+void lab_send(Kind kind, const int32_t word[7], const void *data, size_t bytes)
 {
     Order order = { .kind = (int32_t)kind, .bytes = bytes };
     for (int i = 0; word != NULL && i < 7; i++)
@@ -40,7 +40,7 @@ void lab_tell(Told kind, const int32_t word[7], const void *data, size_t bytes)
     put_all(data, bytes);
 }
 
-void lab_hear(Told kind, void *data, size_t bytes)
+void lab_receive(Kind kind, void *data, size_t bytes)
 {
     Order order;
     take_all(&order, sizeof order);
@@ -51,15 +51,15 @@ void lab_hear(Told kind, void *data, size_t bytes)
 
 void served_send(const void *data, size_t count, DType type, int to)
 {
-    lab_tell(SENDING, (int32_t[7]){ to, (int32_t)count, (int32_t)type }, data,
+    lab_send(SENDING, (int32_t[7]){ to, (int32_t)count, (int32_t)type }, data,
              count * dtype_size(type));
-    lab_hear(GO_ON, NULL, 0);
+    lab_receive(GO, NULL, 0);
 }
 
 void served_recv(void *data, size_t count, DType type, int from)
 {
-    lab_tell(RECEIVING, (int32_t[7]){ from, (int32_t)count, (int32_t)type }, NULL, 0);
-    lab_hear(ARRIVED, data, count * dtype_size(type));
+    lab_send(RECEIVING, (int32_t[7]){ from, (int32_t)count, (int32_t)type }, NULL, 0);
+    lab_receive(ARRIVED, data, count * dtype_size(type));
 }
 
 _Noreturn void lab_serve(char **argv,

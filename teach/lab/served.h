@@ -13,7 +13,7 @@
 
 #include "common/comm/process_group.h"
 
-typedef enum { CALLED, RESULT, SENDING, RECEIVING, ARRIVED, GO_ON, STARTED, WAITING, MARKED } Told;
+typedef enum { CALLED, RESULT, SENDING, RECEIVING, ARRIVED, GO, STARTED, WAITING, MARKED } Kind;
 
 /* Header of a message between the two; `bytes` of data follow. */
 typedef struct {
@@ -28,10 +28,10 @@ extern bool lab_is_served;
 _Noreturn void lab_serve(char **argv,
                          void (*answer)(ProcessGroup *pg, const Order *order, void *data));
 
-void lab_tell(Told kind, const int32_t word[7], const void *data, size_t bytes);
+void lab_send(Kind kind, const int32_t word[7], const void *data, size_t bytes);
 
 /* Waits for data of exactly `bytes` bytes; ends the process if something else arrives. */
-void lab_hear(Told kind, void *data, size_t bytes);
+void lab_receive(Kind kind, void *data, size_t bytes);
 
 /* Replace pg_send and pg_recv on such a rank. */
 void served_send(const void *data, size_t count, DType type, int to);

@@ -77,13 +77,13 @@ class Rank:
         other.close()
         self.socket.settimeout(10)
 
-    def tell(self, kind, words=(), data=b""):
+    def send(self, kind, words=(), data=b""):
         try:
             self.socket.sendall(HEADER.pack(kind, *words, *[0] * (7 - len(words)), len(data)) + data)
         except OSError:
             raise Unseen(f"rank {self.rank} has ended before it was done") from None
 
-    def hear(self):
+    def receive(self):
         """The requests that are complete: (kind, words, data)."""
         try:
             part = self.socket.recv(1 << 20)
@@ -127,14 +127,14 @@ class Ranks:
         results = [None] * self.count
         for rank, (words, data) in zip(self.ranks, orders):
             rank.sent, rank.received, rank.peers, rank.waits, rank.told = 0, 0, set(), None, []
-            rank.tell(CALL, words, data)
+            rank.send(CALL, words, data)
         while None in results:
             left = self.end - time.monotonic()
             ready = select.select([rank.socket for rank in self.ranks], [], [], max(0, left))[0]
             if not ready:
                 raise Unseen("the ranks do not come to an end")
             for rank in self.ranks:
-                for kind, words, data in rank.hear() if rank.socket in ready else ():
+                for kind, words, data in rank.receive() if rank.socket in ready else ():
                     if kind == RESULT and results[rank.rank] is None and rank.waits is None:
                         results[rank.rank] = (words, data)
                     elif kind in (SEND, RECEIVE) and rank.waits is None and 0 <= words[0] < self.count and words[0] != rank.rank:
@@ -166,5 +166,5 @@ class Ranks:
             sender.peers.add(to.rank)
             to.peers.add(sender.rank)
             sender.waits = to.waits = None
-            to.tell(DATA, (), data)
-            sender.tell(GO)
+            to.send(DATA, (), data)
+            sender.send(GO)

@@ -153,8 +153,8 @@ as_in_peace() {
         "$ATTACK" nowhere "$OUT/copy" $(find "$OUT" -type f ! -name copy)
         kill -KILL "$job" # even then
         wait "$job" || true
-        nobody_left
+        no_process_left
         [ ! -e "$secret" ]
-        rm -rf "${TMPDIR:?}"/* # of logs: SIGKILL leaves nobody to do it
+        rm -rf "${TMPDIR:?}"/* # of logs: SIGKILL leaves no process to do it
     done
 }

@@ -109,8 +109,8 @@ class Store:
             self.socket.sendall(hello)
             answer = receive(self.socket, 64)
             assert hmac.compare_digest(answer[32:], mac(key, b"a" + hello + answer[:32])), "not the job's store"
-            self.said = hello, mac(key, b"c" + hello + answer[:32])
-            self.socket.sendall(self.said[1])
+            self.sent = hello, mac(key, b"c" + hello + answer[:32])
+            self.socket.sendall(self.sent[1])
             assert receive(self.socket, 1) == b"w", "not welcome"
         self.socket.sendall(VALIDATE)
 
@@ -171,22 +171,22 @@ class Recorder:
 
 
 def attack_store(port, secret):
-    stranger, ours = Store(port), Store(port, secret)
+    outsider, ours = Store(port), Store(port, secret)
     assert any(b"line of rank 0" in key for key in ours.keys()), "the job's keys are not there"
-    if stranger.keys():
-        sys.exit(f"lists keys: NOT refused: {stranger.keys()}")
+    if outsider.keys():
+        sys.exit(f"lists keys: NOT refused: {outsider.keys()}")
     print("lists keys: sees none")
     for key in "tcp version 0", "tcp address 0", "line of rank 0", "process of rank 0":
-        if stranger.get(KEY + key, wait=False):
+        if outsider.get(KEY + key, wait=False):
             sys.exit(f"reads {key}: NOT refused")
     print("reads the backend's token, addresses, lines: there are none")
     for rank in range(3):  # before the ranks 1 and 2 have come
-        stranger.set(f"/ddp.c/none/0/group 0/process of rank {rank}", "a stranger")
-        stranger.add(f"/ddp.c/none/0/group 0/rank {rank}", 7)
-        stranger.set(f"{KEY}line of rank {rank}", "--backend mpi")
-        stranger.set(f"{KEY}tcp address {rank}", "127.0.0.1 9")
+        outsider.set(f"/ddp.c/none/0/group 0/process of rank {rank}", "a stranger")
+        outsider.add(f"/ddp.c/none/0/group 0/rank {rank}", 7)
+        outsider.set(f"{KEY}line of rank {rank}", "--backend mpi")
+        outsider.set(f"{KEY}tcp address {rank}", "127.0.0.1 9")
     print("takes the places of all ranks in the store: in a table that they do not see")
-    hello, proof = ours.said
+    hello, proof = ours.sent
     connection, _ = challenge(port, hello)
     refused("replays a client's handshake at the store", connection, proof)
     connection, answer = challenge(port, hello_of(STORE))
@@ -283,7 +283,7 @@ class FarLine:
     DELAY = 0.1
 
     def __init__(self, port):
-        self.port, self.calls, self.welcomes = port, [], []
+        self.port, self.calls, self.accepted = port, [], []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = self.listener.getsockname()
         threading.Thread(target=self.accept, daemon=True).start()
@@ -316,7 +316,7 @@ class FarLine:
                 data = b""
             parts.put((time.monotonic() + self.DELAY, data))
             if counts and count < 65 <= count + len(data):  # nonce, proof, welcome
-                self.welcomes.append(time.monotonic() + self.DELAY)
+                self.accepted.append(time.monotonic() + self.DELAY)
             count += len(data)
 
     @staticmethod
@@ -346,14 +346,14 @@ def attack_far(secret, port, kind):
         time.sleep(1)
     rank = subprocess.Popen(command, shell=True, stdin=subprocess.DEVNULL)
     deadline = time.time() + SECONDS
-    while len(line.welcomes) < 2 and rank.poll() is None and time.time() < deadline:  # data and notices
+    while len(line.accepted) < 2 and rank.poll() is None and time.time() < deadline:  # data and notices
         time.sleep(0.01)
     stop.set()
     if kind == "flood":
         flooder.join()
-    if rank.wait() or len(line.welcomes) < 2:
+    if rank.wait() or len(line.accepted) < 2:
         sys.exit(f"rank 1 ended with {rank.returncode}, after {len(line.calls)} calls")
-    seconds = line.welcomes[1] - line.calls[0]
+    seconds = line.accepted[1] - line.calls[0]
     print(f"rank 1 is let in after {seconds:.2f} s and {len(line.calls)} calls")
 
 
@@ -367,21 +367,21 @@ def attack_elastic(port, pid):
         assert time.time() < deadline, "the launcher has no store for its ranks"
         time.sleep(0.05)
     for at in sorted(ports):
-        stranger = Store(at)
-        if stranger.keys():
-            sys.exit(f"lists keys at {at}: NOT refused: {stranger.keys()}")
-        stranger.add("/ddprun/num_agents", 7)
-        stranger.set("/ddprun/agent/7", "")
-        stranger.set("/ddprun/job", "another")
+        outsider = Store(at)
+        if outsider.keys():
+            sys.exit(f"lists keys at {at}: NOT refused: {outsider.keys()}")
+        outsider.add("/ddprun/num_agents", 7)
+        outsider.set("/ddprun/agent/7", "")
+        outsider.set("/ddprun/job", "another")
         for number in 0, 1, 7:
-            stranger.socket.sendall(bytes([QUEUE_PUSH]) + blob("/ddprun/waiting") + blob(node))
-            stranger.add(f"/none/ddprun/heartbeat/{number}", 1)
-            stranger.set(f"/none/torchelastic/role_info/{number}", node)
-            stranger.set(f"/none/torchelastic/role_info/{number}/gone", "1")
-            stranger.set(f"/none/ddprun/failure/{number}", "{}")
-        stranger.set("/none/torchelastic/agent/terminal_state/last_member", "failed")
-        stranger.set("/none/ddprun/root", "{}")
-        assert stranger.get("/ddprun/job") == b"another"  # all of it has been done, in the open table
+            outsider.socket.sendall(bytes([QUEUE_PUSH]) + blob("/ddprun/waiting") + blob(node))
+            outsider.add(f"/none/ddprun/heartbeat/{number}", 1)
+            outsider.set(f"/none/torchelastic/role_info/{number}", node)
+            outsider.set(f"/none/torchelastic/role_info/{number}/gone", "1")
+            outsider.set(f"/none/ddprun/failure/{number}", "{}")
+        outsider.set("/none/torchelastic/agent/terminal_state/last_member", "failed")
+        outsider.set("/none/ddprun/root", "{}")
+        assert outsider.get("/ddprun/job") == b"another"  # all of it has been done, in the open table
         print(f"pushes fake nodes, heartbeats and ends at port {at}: nobody sees them", flush=True)
         for service in STORE, 3:
             refused(f"guesses a proof at port {at}", challenge(at, hello_of(service))[0], os.urandom(32))
@@ -411,10 +411,10 @@ def impostor():
     print(server.getsockname()[1], flush=True)
     while True:
         caller = server.accept()[0]
-        said = receive(caller, HELLO_BYTES)
-        if said[:1] != b"\xdd":
-            sys.exit(f"the rank fell back: it began with {said[:16]}")
-        caller.sendall(said[-64:])
+        sent = receive(caller, HELLO_BYTES)
+        if sent[:1] != b"\xdd":
+            sys.exit(f"the rank fell back: it began with {sent[:16]}")
+        caller.sendall(sent[-64:])
         caller.close()
 
 

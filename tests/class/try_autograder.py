@@ -121,12 +121,12 @@ class Tap:
         """One line of TAP: the action returns what it has measured."""
         Tap.count, begin = Tap.count + 1, time.monotonic()
         try:
-            said, word = action() or f"{time.monotonic() - begin:.0f} s", "ok"
+            output, word = action() or f"{time.monotonic() - begin:.0f} s", "ok"
         except (AssertionError, subprocess.TimeoutExpired, OSError) as error:
-            said, word = "", "not ok"
+            output, word = "", "not ok"
             print("\n".join(f"# {line}" for line in str(error).splitlines()[-40:]))
             Tap.failed += 1
-        print(f"{word} {Tap.count} - {title}{f' ({said})' if said else ''}", flush=True)
+        print(f"{word} {Tap.count} - {title}{f' ({output})' if output else ''}", flush=True)
         return word == "ok"
 
 
@@ -159,8 +159,8 @@ def steps(machine, labs, tap):
 
         def snooped(namespaces=namespaces):
             result, used = machine.grade({"02b": {"train.c": snoop()}}, namespaces)
-            said = json.dumps(result)
-            assert result["score"] == 0 and "found:. (" in said, said
+            output = json.dumps(result)
+            assert result["score"] == 0 and "found:. (" in output, output
             return used
 
         tap.step(f"right programs of {', '.join(labs)} get {most} points, {mode}", all_right)

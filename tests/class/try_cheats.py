@@ -141,9 +141,9 @@ def main():
             seconds = time.monotonic() - begin
         try:
             result = json.loads(done.stdout)
-            said = "\n".join(test["output"].strip() for test in result["tests"] if test["output"] and "there is no " not in test["output"])
-            reason = next((line for line in said.splitlines() if line.startswith("no ")), said[:100])
-            good = result["score"] == 0 and "time was up" not in said
+            output = "\n".join(test["output"].strip() for test in result["tests"] if test["output"] and "there is no " not in test["output"])
+            reason = next((line for line in output.splitlines() if line.startswith("no ")), output[:100])
+            good = result["score"] == 0 and "time was up" not in output
         except ValueError:
             good, reason = False, done.stdout + done.stderr
         if fingerprint() != before:

@@ -72,7 +72,7 @@ def checks_of_mistakes():
     return mistakes
 
 
-def due(lab, mistake, file, said, mistakes):
+def due(lab, mistake, file, output, mistakes):
     """The checks that must be lost, and those that must be passed, as far as the mistakes tell."""
     table = report.points_of(lab)
     listed = [check for points, _, check in table if points]
@@ -80,20 +80,20 @@ def due(lab, mistake, file, said, mistakes):
         rung = RUNGS.index(Path(file).stem)
         return listed[rung:], listed[:rung]
     if (TOP / "teach/lab" / lab).is_dir():  # a library's lab: the judge stops at the first fault
-        done = re.search(r"^ +(\d+) of \d+ rungs are done", said, re.M)
+        done = re.search(r"^ +(\d+) of \d+ rungs are done", output, re.M)
         done = int(done[1]) if done else 0
         rungs = [check for check in listed if check.startswith("rung ")]
         return rungs[done:] + [check for check in listed if check not in rungs and done < len(rungs)], rungs[:done]
     if lab.startswith("zero"):  # the same
         return (listed[listed.index(next(check for check in listed if mistake == check)):] if mistake in listed else listed), []
-    names = {mistake, *re.findall(r"hint \((\w+)\)", said)}
+    names = {mistake, *re.findall(r"hint \((\w+)\)", output)}
     found = [[check for check in dict.fromkeys(listed) if any(title.startswith(check) for title in mistakes[name])] for name in names]
     lost = [checks[0] for checks in found if len(checks) == 1]  # else two checks know this mistake
     gates = [check for points, _, check in table if not points]
-    if "may follow" in said or "The rest is judged" in said or any(check in gates for checks in found for check in checks):
+    if "may follow" in output or "The rest is judged" in output or any(check in gates for checks in found for check in checks):
         return lost, []
     after = ("a rank is killed", "told to stop", "--inject")  # judged if the steps are counted
-    kept = [check for check in listed if not any(check in checks for checks in found) and not (check.startswith(after) and check not in said)]
+    kept = [check for check in listed if not any(check in checks for checks in found) and not (check.startswith(after) and check not in output)]
     before = {check for _, starred, check in table if starred}  # the program before the step passes them, too
     return lost, kept if set(kept) - before else []
 
@@ -118,10 +118,10 @@ def grade(lab, edit, file):
 
 def faults(lab, mistake, file, tests, mistakes):
     """What is not as the page promises."""
-    said = tests[0]["output"]
+    output = tests[0]["output"]
     passed = {test["name"].removeprefix(f"{lab}: "): test["score"] for test in tests}
-    lost, kept = due(lab, mistake, file, said, mistakes)
-    if f"hint ({mistake}): " not in said and not lab.startswith("zero"):  # these judges name none
+    lost, kept = due(lab, mistake, file, output, mistakes)
+    if f"hint ({mistake}): " not in output and not lab.startswith("zero"):  # these judges name none
         yield f"the judge does not name {mistake}"
     if sum(test["score"] for test in tests) >= sum(test["max_score"] for test in tests):
         yield "it gets all points"

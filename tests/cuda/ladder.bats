@@ -47,7 +47,7 @@ broken() {
 @test "a missing barrier is found" {
     broken 2_shared_tiles '/all of the tile/d'
     [[ $output == *"shared tiles"*"WRONG"* ]]
-    broken 4_register_tiles '/nobody needs it/d'
+    broken 4_register_tiles '/no thread needs it/d'
     [[ $output == *"register tiles"*"WRONG"* ]]
 }
 
@@ -56,7 +56,7 @@ broken() {
         name=${rung#*_}
         broken $rung '/__pipeline_wait_prior/d'
         [[ $output == *"${name/_/ }"*"WRONG"* ]]
-        broken $rung '/nobody needs it/d'
+        broken $rung '/no thread needs it/d'
         [[ $output == *"${name/_/ }"*"WRONG"* ]]
     done
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Usage: tests/faults/chaos.py DIR [--seconds S] [--faults N] [--job NAME] [--only KIND,...] [--seed N]
-"""Random faults against jobs of step 05, until so many seconds or faults are over.
+"""Random faults against jobs of step 05, until this many seconds or faults are over.
 
 Whatever happens, every job must end with the tensors, byte for byte, of one that nothing happened
 to, and leave no process, shared memory or temporary file behind. Who ends is started again, as a
@@ -30,7 +30,7 @@ JOBS = {  # ranks of each launcher; what they train
 }
 STOP_TIMEOUT = 6  # seconds until a rank is missed; a launcher: HEARTBEATS halves of one
 HEARTBEATS = 10
-PATIENCE = 300  # for whatever must happen
+TIMEOUT = 300  # for whatever must happen
 FAULTS = ["kill-rank", "kill-rank", "kill-launcher", "stop-rank", "term-rank", "term-launcher",
           "usr1-launcher", "freeze-launcher"]
 NOTICED = re.compile(r"restarting the group|stop after the next step|fatal: |out of reach")
@@ -43,10 +43,10 @@ class Failed(Exception):
 
 
 def await_until(what, condition):
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not condition():
         if time.monotonic() > end:
-            raise Failed(f"not within {PATIENCE} s: {what}")
+            raise Failed(f"not within {TIMEOUT} s: {what}")
         time.sleep(0.05)
 
 
@@ -80,7 +80,7 @@ def send(pid, number):
 
 
 def free_port():
-    """Below those that connections get: nobody takes it while a launcher is down."""
+    """Below those that connections get: no process takes it while a launcher is down."""
     while True:
         port = random.SystemRandom().randrange(12000, 30000)
         with socket.socket() as probe:
@@ -152,7 +152,7 @@ class Job:
         if self.launches > 8 * (self.strikes + 1):
             raise Failed(f"{self.launches} starts after {self.strikes} faults")
 
-    def said(self, offset):
+    def output(self, offset):
         with open(self.log.name, errors="replace") as file:
             file.seek(offset)
             return file.read()
@@ -192,17 +192,17 @@ class Job:
 
     def strike(self, kind):
         """Does the fault. Returns whether there was anybody to do it to."""
-        what, whom = kind.split("-")
+        what, target = kind.split("-")
         pids = [agent.pid for agent in self.agents if agent and agent.poll() is None]
-        pids = self.rank_pids() if whom == "rank" else pids
+        pids = self.rank_pids() if target == "rank" else pids
         if not pids or (what == "stop" and (len(pids) < 2 or any(map(is_stopped, pids)))):
-            return False  # where all ranks are stopped, nobody is left to notice
+            return False  # where all ranks are stopped, no rank is left to notice
         pid = self.dice.choice(pids)
         number = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "freeze": signal.SIGSTOP,
                   "term": signal.SIGTERM, "usr1": signal.SIGUSR1}[what]
         if what == "kill" and self.dice.random() < 0.4:
             self.await_write()
-        if what == "kill" and whom == "launcher":
+        if what == "kill" and target == "launcher":
             self.killed += 1
         send(pid, number)
         self.strikes += 1
@@ -232,7 +232,7 @@ class Job:
     def thaw(self, pid):
         """A launcher that is frozen is missed by others of its job, if any, and wakes up again."""
         offset, end = os.path.getsize(self.log.name), time.monotonic() + self.dice.choice([0.3, 1, 9])
-        while time.monotonic() < end and not re.search("not been heard|out of reach", self.said(offset)):
+        while time.monotonic() < end and not re.search("not been heard|out of reach", self.output(offset)):
             self.keep_up()
             time.sleep(0.05)
         send(pid, signal.SIGCONT)
@@ -243,7 +243,7 @@ class Job:
         name = os.path.basename(self.result)
         if tensors(self.result) != tensors(f"{reference}/{name}"):
             raise Failed(f"{name} is not that of the undisturbed run")
-        broken = BROKEN.search(self.said(0))
+        broken = BROKEN.search(self.output(0))
         if broken:
             raise Failed(broken[0])
         left = [name for name in self.snapshots() if name.endswith(".tmp")]
@@ -267,26 +267,26 @@ def fault(job, kind):
     if kind == "freeze-launcher" or job.dice.random() < 0.25:
         return
     noticed = again = None
-    while again is None and time.monotonic() < begun + PATIENCE:
+    while again is None and time.monotonic() < begun + TIMEOUT:
         if job.keep_up():
             return
-        said = job.said(offset)
-        if noticed is None and (NOTICED.search(said) or job.launches > launches):
+        output = job.output(offset)
+        if noticed is None and (NOTICED.search(output) or job.launches > launches):
             noticed = time.monotonic() - begun
-            before, found, _ = said.partition("restarting the group")
+            before, found, _ = output.partition("restarting the group")
             offset += len(before.encode()) if found else 0
-        elif noticed is not None and TRAINS.search(said):
+        elif noticed is not None and TRAINS.search(output):
             again = time.monotonic() - begun
         time.sleep(0.01)
     if again is None:
-        raise Failed(f"{kind}: no rank trains again within {PATIENCE} s")
+        raise Failed(f"{kind}: no rank trains again within {TIMEOUT} s")
     times.setdefault((job.name, kind), []).append((noticed, again))
 
 
 def disturb(job, enough, kinds):
     if not job.disturbed:
         job.start(0)
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not job.keep_up():
         if time.monotonic() > end:
             raise Failed("the job does not come to its end")
@@ -294,7 +294,7 @@ def disturb(job, enough, kinds):
             time.sleep(job.dice.uniform(0, 1.2))
             job.check_memory()
             fault(job, job.dice.choice(kinds))
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + TIMEOUT
         time.sleep(0.02)
 
 
@@ -325,7 +325,7 @@ def soak(args):
             disturb(job, enough, args.only.split(","))
             job.verify(references[name])
         except Failed:
-            print(job.said(max(0, os.path.getsize(job.log.name) - 8000)), f"in {job.folder}")
+            print(job.output(max(0, os.path.getsize(job.log.name) - 8000)), f"in {job.folder}")
             raise
         finally:
             job.end()

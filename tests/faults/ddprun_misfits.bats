@@ -98,7 +98,7 @@ time.sleep(1000)' "$PORT" > "$OUT/other" 3>&- &
         local first=host second=b
         [ $((RANDOM % 2)) = 0 ] || first=b second=host
         end TERM $first || true
-        [ $((RANDOM % 2)) = 0 ] || { gone $first && nobody_of $first; }
+        [ $((RANDOM % 2)) = 0 ] || { gone $first && no_process_of $first; }
         end TERM $second 2> /dev/null || true
         for name in host b; do
             gone $name
@@ -106,13 +106,13 @@ time.sleep(1000)' "$PORT" > "$OUT/other" 3>&- &
             wait "${pid[$name]}" || status=$?
             [ "$status" -ne 0 ]
         done
-        nobody_left
+        no_process_left
         [ -z "$(ls -A "$TMPDIR")" ]
     done
 }
 
 # A node's ranks and helpers are gone when its launcher is.
-nobody_of() {
+no_process_of() {
     [ -z "$(ps -o pid= --ppid "${pid[$1]}")" ]
 }
 

@@ -26,10 +26,10 @@ teardown() {
         kill -KILL "${pid[$name]}" 2> /dev/null || continue
         echo "$name was still there"
     done
-    await nobody_left && await swept && base_teardown
+    await no_process_left && await swept && base_teardown
 }
 
-nobody_left() {
+no_process_left() {
     [ -z "$(left_over)" ]
 }
 

@@ -56,7 +56,7 @@ disturbed() {
         if [ "$kills" -lt "${MOST_KILLS:-8}" ]; then
             wait_for_snapshots "$dir" $((RANDOM % 4 + 1))
             sleep "0.0$((RANDOM % 90 + 10))"
-            kill_somebody
+            kill_one
         fi
         status=0
         wait $job || status=$?
@@ -86,7 +86,7 @@ rank_pid() { # [RANK]
 }
 
 # SIGKILL to one rank, or to all at once.
-kill_somebody() {
+kill_one() {
     local ranks
     ranks=$(rank_pid)
     [ $((RANDOM % 2)) -eq 0 ] || ranks=$(shuf -n 1 <<<"$ranks")

@@ -2,7 +2,7 @@
 """Usage: reconfigure_kills.py FOLDER [--kills 100] [--ranks 4] [--model linear] [--seed 0] [--steps 3000]
 
 Kills ranks of RECONFIGURE=1 05_fault_tolerance/run.sh at random moments: one, two at once, a process that has just
-taken a seat, now and then all of them, or stops one (SIGSTOP). Job after job, until so many were killed. The final file
+taken a seat, now and then all of them, or stops one (SIGSTOP). Job after job, until this many were killed. The final file
 of each job must be that of a job that nobody disturbs, the ranks that were left alone must keep their processes, and
 no process may be left. Prints the times from a kill to the group that goes on."""
 import argparse

@@ -26,15 +26,15 @@ static const CollectiveKind kinds[] = {
 
 /* Sets up shared memory: the first two numbers are the peer's indices, then whether it sleeps, and
  * the rest is in its ring; the connection carries the wake-ups. */
-static void share_memory(Peer *peer, Pipe *pipe, PipeMemory *memory, Input said)
+static void share_memory(Peer *peer, Pipe *pipe, PipeMemory *memory, Input input)
 {
     uint64_t number[3] = { 0 };
-    const size_t known = said.size < sizeof number ? said.size : sizeof number;
+    const size_t known = input.size < sizeof number ? input.size : sizeof number;
     PipeEnd *own = &memory->end[0], *theirs = &memory->end[1];
-    memcpy(number, said.data, known);
+    memcpy(number, input.data, known);
     memset(own, 0, offsetof(PipeEnd, ring));
     memset(theirs->ring, 0, UINT16_MAX); // more than any input has written there
-    memcpy(theirs->ring, said.data + known, said.size - known);
+    memcpy(theirs->ring, input.data + known, input.size - known);
     theirs->written = number[0];
     theirs->read = number[1];
     theirs->asleep = (uint32_t)number[2];
@@ -55,7 +55,7 @@ static Mesh *make_mesh(const ProcessGroup *pg, bool shares, Input *input)
     mesh->peer = mem_calloc(NUM_RANKS, sizeof *mesh->peer);
     mesh->watched = mem_calloc(NUM_RANKS + 2, sizeof *mesh->watched);
     for (int i = 0; i < NUM_RANKS; i++) {
-        mesh->peer[i] = (Peer){ .data = -1, .notices = -1, .heard_at = -1e9 };
+        mesh->peer[i] = (Peer){ .data = -1, .notices = -1, .reported_at = -1e9 };
         if (i != rank) {
             mesh->peer[i].notices = world_connect(input_part(input));
             mesh->peer[i].data = world_connect(input_part(input));

@@ -128,13 +128,13 @@ seed("metrics", b"\1", line % 1, '{"step":1e3}\n{"ste')
 
 # Flight records of two ranks: header, entries, header, entries.
 def header(rank, attempt=7):
-    said = struct.pack("<8sIiiiiiQqqq", b"ddpfly1", 0, rank, 2, 0, 1, 1, 1, 10**9, attempt, 5)
-    return said + b"host".ljust(64, b"\0") + b"/train"
+    head = struct.pack("<8sIiiiiiQqqq", b"ddpfly1", 0, rank, 2, 0, 1, 1, 1, 10**9, attempt, 5)
+    return head + b"host".ljust(64, b"\0") + b"/train"
 
 
 def call(op, kind=0, completed=9, failed=0, group=b""):
-    said = struct.pack("<QQQqqqqiiii", op + 1, op, 10, 7, 8, completed, failed, kind, 0, 0, 0)
-    return said + group.ljust(48, b"\0") + struct.pack("<12Q", *range(4, 16))
+    head = struct.pack("<QQQqqqqiiii", op + 1, op, 10, 7, 8, completed, failed, kind, 0, 0, 0)
+    return head + group.ljust(48, b"\0") + struct.pack("<12Q", *range(4, 16))
 
 
 seed("flight", *(piece for rank in (0, 1) for piece in (part(header(rank)), part(call(0) + call(1)))))
@@ -201,16 +201,16 @@ seed("store", "".join(answers), "\n", b"".join(answers.values()))
 # Peers: forming the group, and collectives.
 key = b"r" * 32  # getrandom's, in a fuzzer's world
 offers = [b"ddp.tcp8" + key, b"ddp.tcp9" + key]  # with extras, and without
-goodbye = struct.pack("<ii", 2, 0) + bytes(80 + 512)
+closing = struct.pack("<ii", 2, 0) + bytes(80 + 512)
 
 
 def calls(own, callers):
     """Of "20 21", rank 2 on channel 0 and 1, to rank `own`. With the data comes what they say of shared memory: the
     lower rank what it offers, the higher whether it has found that."""
     for rank, channel in (map(int, caller) for caller in callers.split()):
-        said = b"w" if rank < own else key + struct.pack("<iii", rank, own, channel)  # a lower rank is called, and answers
+        head = b"w" if rank < own else key + struct.pack("<iii", rank, own, channel)  # a lower rank is called, and answers
         offer = struct.pack("<iiQ", 0, -1, 0) if rank < own else b"\0"
-        yield part(said + (goodbye if channel else offer))
+        yield part(head + (closing if channel else offer))
 
 
 def got(text):
@@ -240,14 +240,14 @@ for which, many, integer, rank in itertools.product(range(9), (0, 16), (0, 32), 
     call = struct.pack("<QQ4i48x", 1, count, kinds[which], 3 if integer else 0, 0, 0)
     for size in (4 * count, 4 * count // 3):
         message = struct.pack("<Q", 0x6464702E74637032) + call + struct.pack("<Q", size) + bytes(size)
-        seed("exchange", bytes([what, rank]), *(part(goodbye) + part(message * 4) for _ in range(2)))
+        seed("exchange", bytes([what, rank]), *(part(closing) + part(message * 4) for _ in range(2)))
         seed("exchange", bytes([what, rank]), *(part(b"", True) + part(message, True) for _ in range(2)))
         ring = message.ljust(-len(message) // 128 * -128, b"\0") * 4
         memory = part(struct.pack("<QQQ", len(ring), 0, 1) + ring)
-        seed("exchange", bytes([shared, rank]), *(part(goodbye) + part(b"", True) + memory for _ in range(2)))
+        seed("exchange", bytes([shared, rank]), *(part(closing) + part(b"", True) + memory for _ in range(2)))
 waiting = struct.pack("<ii", 0, 2) + struct.pack("<QQ4i48x", 1, 3, 0, 0, 0, 0) + bytes(512)
 abort = struct.pack("<ii", 1, 0) + bytes(80) + b"rank 1 gives up".ljust(512, b"\0")
-for notices in ([waiting], [abort], [waiting, goodbye], [waiting.replace(b"\3", b"\4"), abort]):
+for notices in ([waiting], [abort], [waiting, closing], [waiting.replace(b"\3", b"\4"), abort]):
     seed("exchange", b"\0\0", *(part(b"".join(notices)) + part() for _ in range(2)))
     seed("exchange", b"\0\0", *(part(b"".join(notices), True) + part(b"", True) for _ in range(2)))
 

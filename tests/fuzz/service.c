@@ -22,13 +22,13 @@ void fuzz_service(Input input)
             continue;
         gone[i] = !service_feed(&clients[i], part.data, part.size);
         if (gone[i])
-            service_forget(&clients[i]);
+            service_remove(&clients[i]);
         for (int j = 0; j < NUM_CLIENTS; j++)
             EXPECT(!gone[j] || clients[j].unread == 0);
     }
     for (int i = 0; i < NUM_CLIENTS; i++)
         if (!gone[i])
-            service_forget(&clients[i]);
+            service_remove(&clients[i]);
     service_free(&service);
     EXPECT(service.bytes == 0 && service.num_values == 0);
 }

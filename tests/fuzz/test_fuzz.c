@@ -20,14 +20,14 @@ enum { INPUT_BYTES = 1 << 20 };
 enum { MOST_KEPT = 10, LEAST_MADE = 100 }; // inputs for each target
 
 static char made[256]; // the folder with the inputs of seeds.py
-static char last_words[512]; // message if the input in progress ends the process ...
-static int tell_fd; // ... and the descriptor to write it to
+static char last_message[512]; // message if the input in progress ends the process ...
+static int report_fd; // ... and the descriptor to write it to
 
 /* Reports the input and raises the signal again; _exit would only end that input (world.h). */
 static void on_end(int number)
 {
     signal(number, SIG_DFL);
-    while (write(tell_fd, last_words, strlen(last_words)) < 0 && errno == EINTR)
+    while (write(report_fd, last_message, strlen(last_message)) < 0 && errno == EINTR)
         continue;
     raise(number);
 }
@@ -39,7 +39,7 @@ static void replay(const Target *target, const char *path)
     assert_non_null(file);
     const size_t size = fread(data, 1, sizeof data, file);
     fclose(file);
-    snprintf(last_words, sizeof last_words, "%s: crash, hang or leak\n", path);
+    snprintf(last_message, sizeof last_message, "%s: crash, hang or leak\n", path);
     alarm(120); // no input may take long
     world_run(target->run, target->may_keep, data, size);
     alarm(0);
@@ -65,7 +65,7 @@ static void test_corpus(void **state)
 
     fflush(NULL);
     const int fds[] = { dup(STDOUT_FILENO), dup(STDERR_FILENO) };
-    tell_fd = fds[1];
+    report_fd = fds[1];
     const int nowhere = open("/dev/null", O_WRONLY);
     for (int i = 0; i < 2; i++)
         dup2(nowhere, STDOUT_FILENO + i);

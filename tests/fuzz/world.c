@@ -164,12 +164,12 @@ void world_set_env(const char *text)
         variables[num_variables++] = text;
 }
 
-int world_connect(Input said)
+int world_connect(Input input)
 {
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) < 0 ||
-        send(fds[1], said.data, said.size, 0) != (ssize_t)said.size ||
-        (!said.stays && shutdown(fds[1], SHUT_WR) < 0))
+        send(fds[1], input.data, input.size, 0) != (ssize_t)input.size ||
+        (!input.stays && shutdown(fds[1], SHUT_WR) < 0))
         abort();
     to_world(fds[1]);
     return fds[0];

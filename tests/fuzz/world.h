@@ -26,7 +26,7 @@ const char *world_folder(void);
 void world_set_env(const char *text);
 
 /* Returns a connection that receives these bytes, then its end or nothing; it accepts all sends. */
-int world_connect(Input said);
+int world_connect(Input input);
 
 /* Makes the next connection to be accepted; returns its other end. */
 int world_accept_next(void);

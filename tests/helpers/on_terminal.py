@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Usage: on_terminal.py COLUMNS COMMAND...      Runs a command in a terminal of so many columns, and prints what it shows.
+"""Usage: on_terminal.py COLUMNS COMMAND...      Runs a command in a terminal of this many columns, and prints what it shows.
 
 Types what $TYPE has, if anything. Ends with the command's status. Carriage returns stay; the terminal's own "\\r\\n" become "\\n".
 """

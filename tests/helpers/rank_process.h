@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
     pid_t pid;
-    FILE *said; // its standard error
+    FILE *err_file; // its standard error
 } Rank;
 
 static inline void run_task(const void *context)
@@ -29,15 +29,15 @@ static inline void run_task(const void *context)
 static inline Rank start_rank(RankBody *body, int rank, int port)
 {
     const Task task = { body, rank, port };
-    FILE *said = tmpfile();
-    return (Rank){ child_start(run_task, &task, STDOUT_FILENO, fileno(said)), said };
+    FILE *err_file = tmpfile();
+    return (Rank){ child_start(run_task, &task, STDOUT_FILENO, fileno(err_file)), err_file };
 }
 
 /* Waits for a rank's end and leaves its standard error in err. */
 static inline int end_rank(const Rank *rank)
 {
     const int status = child_wait(rank->pid);
-    read_back(rank->said, err);
+    read_back(rank->err_file, err);
     return status;
 }
 

@@ -140,18 +140,18 @@ void ranks_run_well(int world_size, void (*body)(Rank *rank), void *context)
                  end[failed].status, end[failed].seconds, end[failed].errors);
 }
 
-static bool says(const RankEnd *end, const char *text)
+static bool has_message(const RankEnd *end, const char *text)
 {
     return end->status == EXIT_FAILURE && strstr(end->errors, text) != NULL;
 }
 
 /* Returns the first rank that a test has neither stopped nor killed and whose error is different,
  * or -1. */
-static int rank_with_other_words(int world_size, const RankEnd *end, const char *text)
+static int rank_with_other_message(int world_size, const RankEnd *end, const char *text)
 {
     for (int i = 0; i < world_size; i++)
         if (end[i].status != 128 + SIGSTOP && end[i].status != 128 + SIGKILL &&
-            !says(&end[i], text))
+            !has_message(&end[i], text))
             return i;
     return -1;
 }
@@ -161,14 +161,14 @@ double ranks_run_into_timeout(int world_size, double seconds, void (*body)(Rank 
 {
     timeout = seconds;
     ranks_run(world_size, body, context, end);
-    while (rank_with_other_words(world_size, end, text) >= 0 && timeout < 60) {
+    while (rank_with_other_message(world_size, end, text) >= 0 && timeout < 60) {
         timeout *= 5;
         print_message("again, with a timeout of %g s\n", timeout);
         ranks_run(world_size, body, context, end);
     }
     seconds = timeout;
     timeout = TIMEOUT;
-    const int other = rank_with_other_words(world_size, end, text);
+    const int other = rank_with_other_message(world_size, end, text);
     if (other >= 0)
         expect_error(end, other, text);
     return seconds;
@@ -176,7 +176,7 @@ double ranks_run_into_timeout(int world_size, double seconds, void (*body)(Rank 
 
 void expect_error(const RankEnd *end, int rank, const char *text)
 {
-    if (!says(&end[rank], text))
+    if (!has_message(&end[rank], text))
         fail_msg("rank %d ended with %d and \"%s\", not with \"%s\"", rank, end[rank].status,
                  end[rank].errors, text);
 }

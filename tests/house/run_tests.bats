@@ -58,7 +58,7 @@ says() {
 }
 
 @test "a file that hangs is ended; one that breaks off, is killed, or ends with another status has failed" {
-    NUMBER=$((10000 + $$)) # of nobody else
+    NUMBER=$((10000 + $$)) # used nowhere else
     TEST_TIMEOUT=2 RERUN=never prove "sleep $NUMBER" 1
     [[ $output == *"failed: $net: timed out after "*" s, 0 of 2 tests"* ]]
     ! pgrep -f "^sleep $NUMBER$" || false

@@ -34,12 +34,12 @@ def try_rows(rows, judge, what):
         (folder / "config.yaml").symlink_to(TOP / "config.yaml")
         for lab, expected, edit in rows:
             begin, cpu = time.monotonic(), cpu_seconds()
-            said, accepted = judge(folder, lab, edit)
-            good = accepted is True if expected == "right" else accepted is False and f"hint ({expected}): " in said
+            output, accepted = judge(folder, lab, edit)
+            good = accepted is True if expected == "right" else accepted is False and f"hint ({expected}): " in output
             print(f"{'ok' if good else 'WRONG'}  {lab} {expected}  {edit[:100]}  "
                   f"({time.monotonic() - begin:.1f} s; {cpu_seconds() - cpu:.1f} s of the processor)", flush=True)
             if not good:
-                print(f"{edit}\n{said}")
+                print(f"{edit}\n{output}")
             failed += not good
     print(f"{len(rows)} {what}, {failed} judged wrongly")
     return failed > 0

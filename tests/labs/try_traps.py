@@ -48,7 +48,7 @@ def answers(trap):
 judged_ours = set()  # our programs, and how each was judged: several traps are made from one
 
 
-def mends(trap):
+def fixes(trap):
     tries = [("nothing", trap.broken(), False)]
     how = (trap.step, trap.ours(), *trap.all("with"), *trap.all("also"))
     if how not in judged_ours:
@@ -63,7 +63,7 @@ def mends(trap):
             yield f"this mend changes nothing: {name}"
         trap.write(trap.folder, text)
         with tempfile.TemporaryDirectory() as folder:
-            faults = list(trap.faults_of_mend(Path(folder)))
+            faults = list(trap.faults_of_fix(Path(folder)))
         print(f"    {name}: {'; '.join(faults) or 'accepted'}", flush=True)
         if (not faults) != due:
             yield f"should be {'accepted' if due else 'rejected'}: {name}"
@@ -80,7 +80,7 @@ def main():
         for name in names:
             begin, cpu, trap = time.monotonic(), [rows.cpu_seconds()], traps.Trap(name)
             wrong = []
-            for part in symptom, answers, mends:
+            for part in symptom, answers, fixes:
                 wrong += part(trap)
                 cpu.append(rows.cpu_seconds())
             used = f"{cpu[-1] - cpu[0]:.1f} s of the processor, {cpu[1] - cpu[0]:.1f} for the symptom"

@@ -137,8 +137,8 @@ static void operate(Store *store, Operation *op)
     snprintf(text, sizeof text, "%lld", (long long)op->argument);
     if (op->expected != ABSENT)
         snprintf(expected, sizeof expected, "%lld", (long long)op->expected);
-    const double patience = 1 + (double)sim_random(10);
-    op->deadline = sim_now() + patience;
+    const double timeout = 1 + (double)sim_random(10);
+    op->deadline = sim_now() + timeout;
     switch (op->kind) {
     case SET:
         store_set(store, key, text, strlen(text));
@@ -158,7 +158,7 @@ static void operate(Store *store, Operation *op)
         op->result = store_check(store, key);
         return;
     default:
-        op->result = store_try_wait(store, key, patience);
+        op->result = store_try_wait(store, key, timeout);
     }
 }
 

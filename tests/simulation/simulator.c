@@ -62,7 +62,7 @@ static int next_task(void);
 
 /* Continues in another task, or with -1 in sim_run. Does not use setcontext or swapcontext, whose
  * system calls for the signal mask took half of a run's time. */
-static void go_on(int next)
+static void resume(int next)
 {
     sim.current = next;
     if (next < 0)
@@ -83,7 +83,7 @@ static void stay(int number)
     task->run(task->argument);
     task->is_done = true;
     sim_note("returns", 0, 0);
-    go_on(next_task());
+    resume(next_task());
 }
 
 static void make_stack(int number)
@@ -131,7 +131,7 @@ static void yield(void)
     if (next == self)
         sim.current = self;
     else if (_setjmp(task->here) == 0)
-        go_on(next);
+        resume(next);
     errno = error;
 }
 
@@ -199,7 +199,7 @@ _Noreturn void sim_exit(void)
     const int process = sim.task[sim.current].process;
     kill_process(process);
     sim.is_dead[process] = false; // it ended by itself
-    go_on(next_task());
+    resume(next_task());
     abort();
 }
 
@@ -331,7 +331,7 @@ const char *sim_run(double limit)
             make_stack(i);
     const int next = next_task();
     if (next >= 0 && _setjmp(sim.scheduler) == 0)
-        go_on(next);
+        resume(next);
     return sim.stuck;
 }
 

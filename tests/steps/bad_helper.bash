@@ -3,7 +3,7 @@
 bats_require_minimum_version 1.5.0
 load ../helpers/cause
 load ../helpers/free_port
-load ../helpers/patience
+load ../helpers/scaled_timeout
 
 TRAIN=03_torchrun_env/train
 DDPRUN=03_torchrun_env/ddprun
@@ -19,7 +19,7 @@ setup() {
 
 # After every test: no process is left, no half-written file, no temporary folder.
 teardown() {
-    nobody_left || { ps -fp "$(left_over | paste -sd ,)" && kill -KILL $(left_over) && false; } &&
+    no_process_left || { ps -fp "$(left_over | paste -sd ,)" && kill -KILL $(left_over) && false; } &&
         [ -z "$(find "$OUT" -name '*.tmp')" ] &&
         [ -z "$(ls -A "$TMPDIR")" ]
 }
@@ -33,7 +33,7 @@ left_over() {
 }
 
 # Waits until they have gone: the kernel needs a moment.
-nobody_left() {
+no_process_left() {
     until_true 60 none_left
 }
 
@@ -126,6 +126,6 @@ job_ends() {
     wait "$job" || status=$?
     [ "$status" -eq "$1" ] || { echo "status $status, not $1: $(grep -v Epoch "$OUT/said")" && return 1; }
     [ "$SECONDS" -le 120 ]
-    nobody_left
+    no_process_left
     [ -z "$(find "$OUT" -name '*.tmp')" ]
 }

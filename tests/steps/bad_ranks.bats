@@ -13,7 +13,7 @@ waits='waits for \(rank 2\|ranks [01] and 2\) of 3, [0-9]* s at most (--timeout)
 @test "a rank that never comes is named by the others in time" {
     # The launcher serves the store; of three ranks its one worker starts two. (They have this long to find each other;
     # less, and one of them may be named as missing where the machine is busy.)
-    timeout=$(patience 4)
+    timeout=$(scaled_timeout 4)
     cat >"$OUT/two_of_three.sh" <<'EOF2'
 for rank in 0 1; do
     RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=3 "$@" >"$OUT/present.$rank" 2>&1 &
@@ -27,7 +27,7 @@ EOF2
 }
 
 @test "without a launcher the missing rank is named too, and who misses rank 0 says so" {
-    port=$(free_port) timeout=$(patience 4)
+    port=$(free_port) timeout=$(scaled_timeout 4)
     start_rank zero 0 3 -- --timeout "$timeout"
     start_rank one 1 3 -- --timeout "$timeout"
     for name in zero one; do
@@ -84,7 +84,7 @@ EOF2
         local own="TORCHELASTIC_RUN_ID=ours TORCHELASTIC_RESTART_COUNT=1"
         start_rank zero 0 2 $own -- --timeout 200
         until_true 100 listens "$port"
-        timeout=$(patience 2)
+        timeout=$(scaled_timeout 2)
         start_rank stranger 1 2 $own $other -- --timeout "$timeout"
         ended stranger 1 "rank 0 of 2 did not come within $timeout s"
         [ ! -e "$OUT/zero.status" ]

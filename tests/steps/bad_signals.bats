@@ -15,7 +15,7 @@ start_ddprun() {
         job_ends $((128 + $(number $signal)))
         [ $signal = KILL ] || grep -q "^ddprun: ended by SIG$signal$" "$OUT/said"
         ! listens "$port" || false
-        rm -rf "${TMPDIR:?}"/* # SIGKILL leaves nobody to do it
+        rm -rf "${TMPDIR:?}"/* # SIGKILL leaves no process to do it
     done
 }
 

@@ -153,6 +153,6 @@ EOF2
         until_true 100 has_children $parent
         kill -KILL $parent
         wait $parent || true
-        nobody_left || { echo "$program" && false; }
+        no_process_left || { echo "$program" && false; }
     done
 }

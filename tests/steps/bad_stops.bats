@@ -23,7 +23,7 @@ stop_one() {
 
 @test "a rank that is stopped is named by the others in time, whether it serves the store or not" {
     for culprit in 0 2; do
-        stop_one $culprit "$(patience 4)"
+        stop_one $culprit "$(scaled_timeout 4)"
         SECONDS=0
         for rank in 0 1 2; do
             [ $rank -ne $culprit ] || continue
@@ -43,7 +43,7 @@ stop_one() {
 }
 
 @test "a rank that is stopped while it waits hears, when it wakes, that it was given up" {
-    stop_one 0 "$(patience 4)"
+    stop_one 0 "$(scaled_timeout 4)"
     sleep 0.3 # the others come to wait for it; if they do not, this test sees less
     kill -STOP "${pids[1]}"
     kill -CONT "${pids[0]}"
@@ -60,7 +60,7 @@ stop_one() {
 @test "a launcher wakes a stopped rank to end it" {
     rank_to_end launcher timeout 240 $DDPRUN --nproc-per-node 2 --shutdown-timeout 300 sh -c \
         'echo $$ >"$OUT/pid.$RANK"; exec "$0" "$@"' \
-        "$TRAIN" 1000000000 $LINEAR --timeout "$(patience 4)" --checkpoint-dir "$OUT/d" 3>&- &
+        "$TRAIN" 1000000000 $LINEAR --timeout "$(scaled_timeout 4)" --checkpoint-dir "$OUT/d" 3>&- &
     until_true 200 has_line "CPU1. Epoch 3 " "$OUT/launcher"
     until_true 200 has_line "CPU0. Epoch 3 " "$OUT/launcher"
     kill -STOP "$(cat "$OUT/pid.1")"
@@ -101,7 +101,7 @@ trained() { # NAME LINES
 
 @test "jobs that are stopped as a whole, for longer than their timeout, go on when they are continued" {
     local jobs=() ranks names="spawned launched restarted replaced elastic" name lines
-    timeout=$(patience 4)
+    timeout=$(scaled_timeout 4)
     port=$(free_port)
     whole spawned 02_multi_gpu_spawn/train --nproc 2
     whole launched $DDPRUN --nproc-per-node 2 $TRAIN

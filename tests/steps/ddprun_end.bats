@@ -129,7 +129,7 @@ is_zombie() {
     await test -e "$OUT/up_0" -a -e "$OUT/up_1"
     kill -KILL "$launcher"
     wait "$launcher" || true
-    await nobody_left
+    await no_process_left
     await swept
 }
 
@@ -138,7 +138,7 @@ is_zombie() {
         03_torchrun_env/ddprun --nproc-per-node 1 sh -c 'kill -KILL $PPID; sleep 1000' >/dev/null 2>&1 3>&- ||
             [ $? -eq 137 ]
     done
-    await nobody_left
+    await no_process_left
     await swept
 }
 

@@ -13,11 +13,11 @@ setup() {
 
 # After every test: no temporary folder is left, and no process that carries this test's mark.
 teardown() {
-    await nobody_left || return 1
+    await no_process_left || return 1
     [ -z "$(ls -A "$TMPDIR")" ] || { find "$TMPDIR" && return 1; }
 }
 
-nobody_left() {
+no_process_left() {
     [ -z "$(left_over)" ]
 }
 

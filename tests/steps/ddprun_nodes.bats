@@ -87,7 +87,7 @@ b 2 1/2" ]
         [ $RANK != 1 ] || exec sleep 1000
         until [ -s "$OUT/pid_0" ] && ! kill -0 "$(cat "$OUT/pid_0")"; do sleep 0.02; done 2>/dev/null
         exit 7'
-    [ "$SECONDS" -le 100 ] # and nobody has waited for --shutdown-timeout
+    [ "$SECONDS" -le 100 ] # and no process has waited for --shutdown-timeout
     [ "$status_0 $status_1" = "7 7" ]
     [[ $(cause "$OUT/node_0") == "rank 2 on node 1 "*": exit status 7" ]]
     has_extras || return 0

@@ -4,7 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 load ../helpers/free_port
-load ../helpers/patience
+load ../helpers/scaled_timeout
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}"
@@ -73,7 +73,7 @@ traffic() {
 
 @test "a rank that never comes is named by all that are there" {
     export MASTER_ADDR=127.0.0.1 WORLD_SIZE=4 MASTER_PORT
-    MASTER_PORT=$(free_port) timeout=$(patience 4)
+    MASTER_PORT=$(free_port) timeout=$(scaled_timeout 4)
     for rank in 0 2 3; do
         RANK=$rank LOCAL_RANK=$((rank % 2)) LOCAL_WORLD_SIZE=2 GROUP_RANK=$((rank / 2)) \
             timeout 200 04_slurm_multinode/train --max-steps 1 $options --timeout "$timeout" >"$OUT/$rank" 2>&1 3>&- &
@@ -181,7 +181,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c
 @test "a rank whose address the others cannot reach is named within the timeout" {
     ! grep -qx EXTRAS=0 "${BUILD:-build}/parts" || skip "extras/interface is not in this build"
     master=10.77.0.1
-    train="04_slurm_multinode/train --max-steps 1 $options --timeout $(patience 4)" # in which four ranks start
+    train="04_slurm_multinode/train --max-steps 1 $options --timeout $(scaled_timeout 4)" # in which four ranks start
     for interface in blind:10.79.0.1 lo:127.0.0.1; do
         on_hosts GLOO_SOCKET_IFNAME=${interface%:*} '' "$train"
         [ "$status" -eq 1 ]

@@ -21,7 +21,7 @@ teardown() {
 }
 
 get_mnist() {
-    timeout 200 data/get_mnist.sh "$@" 3>&- # bats waits for whoever holds its descriptor
+    timeout 200 data/get_mnist.sh "$@" 3>&- # bats waits for each process that holds its descriptor
 }
 
 # The four files as the mirror has them, and nothing else, hidden or not.

@@ -56,15 +56,15 @@ def answers():
         connection.connect()
         own = connection.sock.getsockname()
         paper = pictures.on_paper(large, 30)
-        told = predicted(server.ask("POST", "/predict?seen=1", pictures.pgm(paper), PGM, connection))
-        assert told["label"] == "0" and len(told["seen"]) == 784
-        pixels = json.dumps({"pixels": told["seen"]})
+        reply = predicted(server.ask("POST", "/predict?seen=1", pictures.pgm(paper), PGM, connection))
+        assert reply["label"] == "0" and len(reply["seen"]) == 784
+        pixels = json.dumps({"pixels": reply["seen"]})
         again = predicted(server.ask("POST", "/predict", pixels, JSON + "; charset=utf-8", connection))
-        assert "seen" not in again and again["probabilities"] == told["probabilities"]
+        assert "seen" not in again and again["probabilities"] == reply["probabilities"]
         halves = json.dumps({"pixels": [0.4, 0.6, 254.6] + [0] * 781})
         assert predicted(server.ask("POST", "/predict?seen=1", halves, "Application/JSON"))["seen"][:3] == [0, 1, 255]
         status, _, data = server.ask("POST", "/predict", pictures.png(paper), PNG, connection)
-        assert status == 200 and data["probabilities"] == told["probabilities"] or \
+        assert status == 200 and data["probabilities"] == reply["probabilities"] or \
             "without libpng" in data["error"]
 
         status, headers, page = server.ask("GET", "/", connection=connection)
@@ -128,8 +128,8 @@ def refusals():
             with server.connect() as client, contextlib.suppress(OSError):
                 client.sendall(garbage)
                 client.shutdown(socket.SHUT_WR)
-                said = client.recv(1 << 16)
-                assert said == b"" or b" 4" in said[:12] or b" 505" in said[:13], said
+                reply = client.recv(1 << 16)
+                assert reply == b"" or b" 4" in reply[:12] or b" 505" in reply[:13], reply
         for host in b"evil.example", b"127.0.0.1.evil.example:%d" % server.port: # a page of another site, by DNS rebinding
             with server.connect() as client:
                 client.sendall(b"GET / HTTP/1.1\r\nHost: %s\r\n\r\n" % host)

@@ -45,9 +45,9 @@ class Watch:
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        said = self.process.stdout.readline()
-        self.port = int(re.search(r"http://[\d.]+:(\d+)/", said)[1])
-        found = re.search(r"\?token=(\w+)", said)
+        reply = self.process.stdout.readline()
+        self.port = int(re.search(r"http://[\d.]+:(\d+)/", reply)[1])
+        found = re.search(r"\?token=(\w+)", reply)
         self.token = found[1] if found else None
         return self
 
@@ -182,8 +182,8 @@ def refusals(folder):
             with socket.create_connection(("127.0.0.1", watch.port), DEADLINE) as client, contextlib.suppress(OSError):
                 client.sendall(garbage)
                 client.shutdown(socket.SHUT_WR)
-                said = client.recv(1 << 16)
-                assert said == b"" or b" 4" in said[:12] or b" 505" in said[:13], said
+                reply = client.recv(1 << 16)
+                assert reply == b"" or b" 4" in reply[:12] or b" 505" in reply[:13], reply
         report = viewer.until(lambda report: True)
         assert [rank["pid"] for rank in report["ranks"]] == [rank["pid"] for rank in first["ranks"]]
         # Any user may have written a record, so invalid parts of it are left out.

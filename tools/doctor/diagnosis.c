@@ -23,7 +23,7 @@ static bool find_absent(Sentences *sentences)
     const int count = rank_count(absent, attempt->world_size);
     char list[RANK_LIST_BYTES];
     if (count > 0)
-        say(sentences, "Missing: %s: no record of this attempt in %s. %s",
+        put(sentences, "Missing: %s: no record of this attempt in %s. %s",
             rank_list(absent, attempt->world_size, list), attempt->folder,
             attempt->joining ? "The others wait at the rendezvous: look why not all were started."
                              : "Does every rank write its record to this disk?");
@@ -42,7 +42,7 @@ static bool find_state(Sentences *sentences, ProcessState state, const char *whe
     const bool found = rank_count(has, attempt->world_size) > 0;
     char list[RANK_LIST_BYTES];
     if (found)
-        say(sentences, "%s, %s %s.", when, rank_list(has, attempt->world_size, list), meaning);
+        put(sentences, "%s, %s %s.", when, rank_list(has, attempt->world_size, list), meaning);
     free(has);
     return found;
 }
@@ -51,16 +51,17 @@ static bool find_lost(Sentences *sentences)
 {
     const Attempt *attempt = sentences->attempt;
     const char *when = attempt->joining ? "Before the first call" : "Between two calls";
-    bool told = attempt->joining; // a refusal is in no record; the ranks' terminal shows it
+    bool explained = attempt->joining; // a refusal is in no record; the ranks' terminal shows it
     for (int rank = 0; rank < attempt->world_size; rank++)
-        told |= attempt->flight[rank].record->error[0] != '\0';
+        explained |= attempt->flight[rank].record->error[0] != '\0';
     if (find_state(sentences, PROCESS_STOPPED, when, "stopped: kill -CONT lets a process go on"))
         return true;
-    return told ? find_state(sentences, PROCESS_GONE, when,
-                             "ended too soon: the last lines of each say why")
-                : find_state(sentences, PROCESS_GONE, "Without a last word",
-                             "ended too soon: killed (SIGKILL), or with their launcher, unless the "
-                             "terminal says why");
+    return explained
+               ? find_state(sentences, PROCESS_GONE, when,
+                            "ended too soon: the last lines of each say why")
+               : find_state(sentences, PROCESS_GONE, "Without a last word",
+                            "ended too soon: killed (SIGKILL), or with their launcher, unless the "
+                            "terminal says why");
 }
 
 static bool find_slow(Sentences *sentences, const WaitTimes *times)
@@ -70,7 +71,7 @@ static bool find_slow(Sentences *sentences, const WaitTimes *times)
     const RankWaits *slowest = &times->rank[times->slowest];
     if (slowest->blamed < SLOW_BLAMED)
         return false;
-    say(sentences,
+    put(sentences,
         "Rank %d is slow: %.0f %% of all waiting is for it, and the ranks spend %.0f %% of their "
         "time waiting (it itself %.0f %%).%s",
         times->slowest, 100 * slowest->blamed, 100 * times->usual, 100 * slowest->usual,
@@ -80,7 +81,7 @@ static bool find_slow(Sentences *sentences, const WaitTimes *times)
     return true;
 }
 
-static void say_all_is_well(Sentences *sentences)
+static void describe_progress(Sentences *sentences)
 {
     const Attempt *attempt = sentences->attempt;
     bool *finished = mem_calloc((size_t)attempt->world_size, sizeof *finished);
@@ -92,11 +93,11 @@ static void say_all_is_well(Sentences *sentences)
             newest = since;
     }
     if (rank_count(finished, attempt->world_size) == attempt->world_size)
-        say(sentences, "All ranks have finished.");
+        put(sentences, "All ranks have finished.");
     else if (attempt->joining)
-        say(sentences, "All ranks are there, and about to form the group.");
+        put(sentences, "All ranks are there, and about to form the group.");
     else
-        say(sentences,
+        put(sentences,
             "The ranks go on: nobody is missing or waits for long, and the newest call "
             "moved %.1f s ago.",
             seconds_since(sentences, newest));
@@ -113,10 +114,10 @@ static bool find_slow_disk(Sentences *sentences)
             continue;
         found = true;
         if (flight->process == PROCESS_GONE)
-            say(sentences, " Rank %d ended while it waited for a slow disk: %s.", rank,
+            put(sentences, " Rank %d ended while it waited for a slow disk: %s.", rank,
                 flight->record->disk);
         else
-            say(sentences, " Rank %d has waited for a slow disk for %.1f s: %s.", rank,
+            put(sentences, " Rank %d has waited for a slow disk for %.1f s: %s.", rank,
                 seconds_since(sentences, flight->record->disk_since_ns), flight->record->disk);
     }
     return found;
@@ -131,6 +132,6 @@ bool diagnose(const Attempt *attempt, const WaitTimes *times, int64_t now,
                        find_waiting(&sentences) || find_lost(&sentences) ||
                        find_slow(&sentences, times);
     if (!found)
-        say_all_is_well(&sentences);
+        describe_progress(&sentences);
     return !find_slow_disk(&sentences) && !found;
 }

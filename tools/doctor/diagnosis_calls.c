@@ -20,7 +20,7 @@ static int count_same(const Part *part, const Part *end, const char *call)
 
 /* Writes "rank 1 calls broadcast #3 of 10 int32 from rank 0 at train.c:95", with all ranks that
  * make this call. */
-static void say_call(Sentences *sentences, const Part *part, const Part *end, const char *call)
+static void describe_call(Sentences *sentences, const Part *part, const Part *end, const char *call)
 {
     bool *has = mem_calloc((size_t)sentences->attempt->world_size, sizeof *has);
     char text[DESCRIPTION_BYTES], list[RANK_LIST_BYTES], line[SOURCE_LINE_BYTES];
@@ -32,7 +32,7 @@ static void say_call(Sentences *sentences, const Part *part, const Part *end, co
         }
     rank_list(has, sentences->attempt->world_size, list);
     source_line(sentences->attempt->flight[first->rank].record, first->entry, line);
-    say(sentences, "%s call%s %s at %s", list, list[4] == 's' ? "" : "s", call, line);
+    put(sentences, "%s call%s %s at %s", list, list[4] == 's' ? "" : "s", call, line);
     free(has);
 }
 
@@ -51,11 +51,11 @@ bool find_mismatch(Sentences *sentences)
         while (strcmp(flight_entry_describe(odd->entry, other), usual) == 0)
             odd++;
         const bool first_is_usual = 2 * same >= next - part;
-        say(sentences, "The ranks' calls differ: ");
-        say_call(sentences, part, next, first_is_usual ? other : usual);
-        say(sentences, ", ");
-        say_call(sentences, part, next, first_is_usual ? usual : other);
-        say(sentences, ". From there on nothing fits: the ranks must make the same calls.");
+        put(sentences, "The ranks' calls differ: ");
+        describe_call(sentences, part, next, first_is_usual ? other : usual);
+        put(sentences, ", ");
+        describe_call(sentences, part, next, first_is_usual ? usual : other);
+        put(sentences, ". From there on nothing fits: the ranks must make the same calls.");
         return true;
     }
     return false;

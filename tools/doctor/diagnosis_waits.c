@@ -80,7 +80,7 @@ static void mark_others(const Attempt *attempt, bool *culprit)
 }
 
 /* Writes "Rank 1 (process 123 on vm) is stopped; its last call, ..., ended 12.3 s ago." */
-static void say_state(Sentences *sentences, int rank)
+static void describe_rank(Sentences *sentences, int rank)
 {
     static const char *const states[] = {
         [PROCESS_NO_RECORD] = "has left no record",
@@ -91,12 +91,12 @@ static void say_state(Sentences *sentences, int rank)
         [PROCESS_FINISHED] = "has finished: it made fewer calls than the others",
     };
     const Flight *flight = &sentences->attempt->flight[rank];
-    say(sentences, " Rank %d ", rank);
+    put(sentences, " Rank %d ", rank);
     if (flight->record != NULL)
-        say(sentences, "(process %d on %s) ", flight->record->pid, flight->record->host);
+        put(sentences, "(process %d on %s) ", flight->record->pid, flight->record->host);
     const FlightEntry *entry = flight->open != NULL ? flight->open : flight->last;
     if (entry == NULL) {
-        say(sentences, "%s; it has made no call.", states[flight->process]);
+        put(sentences, "%s; it has made no call.", states[flight->process]);
         return;
     }
     const int64_t given_up = given_up_at(sentences->attempt, entry);
@@ -104,13 +104,13 @@ static void say_state(Sentences *sentences, int rank)
     flight_entry_describe(entry, call);
     source_line(flight->record, entry, line);
     if (given_up < entry->scheduled_ns) {
-        say(sentences, "came when the others had given up, at %s: it was stopped, or computed.",
+        put(sentences, "came when the others had given up, at %s: it was stopped, or computed.",
             line);
         return;
     }
     int64_t since;
     const char *state = entry_state(entry, &since);
-    say(sentences, "%s; its last call, %s at %s, %s %.1f s ago.", states[flight->process], call,
+    put(sentences, "%s; its last call, %s at %s, %s %.1f s ago.", states[flight->process], call,
         line, state, seconds_since(sentences, since));
 }
 
@@ -128,7 +128,7 @@ static const FlightEntry *longest_wait(const Attempt *attempt)
 }
 
 /* Names the ranks that wait in this call, except the culprits. */
-static void say_who_waits(Sentences *sentences, const FlightEntry *call, const bool *culprit)
+static void describe_waiting(Sentences *sentences, const FlightEntry *call, const bool *culprit)
 {
     const Attempt *attempt = sentences->attempt;
     bool *has = mem_calloc((size_t)attempt->world_size, sizeof *has);
@@ -140,13 +140,13 @@ static void say_who_waits(Sentences *sentences, const FlightEntry *call, const b
             source_line(flight->record, flight->open, line);
     }
     rank_list(has, attempt->world_size, list);
-    say(sentences, "In %s at %s, %s wait%s", flight_entry_describe(call, text), line, list,
+    put(sentences, "In %s at %s, %s wait%s", flight_entry_describe(call, text), line, list,
         list[4] == 's' ? "" : "s");
     free(has);
 }
 
 /* Returns true if the call may complete: all ranks are there and none has waited for long. */
-static bool may_go_on(const Sentences *sentences, const FlightEntry *call)
+static bool may_complete(const Sentences *sentences, const FlightEntry *call)
 {
     const Attempt *attempt = sentences->attempt;
     for (int rank = 0; rank < attempt->world_size; rank++) {
@@ -163,7 +163,7 @@ bool find_waiting(Sentences *sentences)
 {
     const Attempt *attempt = sentences->attempt;
     const FlightEntry *call = longest_wait(attempt);
-    if (call == NULL || may_go_on(sentences, call))
+    if (call == NULL || may_complete(sentences, call))
         return false;
     bool *culprit = mem_calloc((size_t)attempt->world_size, sizeof *culprit);
     diagnosis_culprits(attempt, call, culprit);
@@ -175,17 +175,17 @@ bool find_waiting(Sentences *sentences)
 
     if (rank_count(culprit, attempt->world_size) == 0)
         mark_others(attempt, culprit);
-    say_who_waits(sentences, call, culprit);
+    describe_waiting(sentences, call, culprit);
     char list[RANK_LIST_BYTES];
     if (rank_count(culprit, attempt->world_size) > 0)
-        say(sentences, " for %s.", rank_list(culprit, attempt->world_size, list));
+        put(sentences, " for %s.", rank_list(culprit, attempt->world_size, list));
     else
-        say(sentences, ", and nobody is missing: the data does not arrive, or they wait for each "
+        put(sentences, ", and nobody is missing: the data does not arrive, or they wait for each "
                        "other in different calls.");
-    for (int rank = 0, said = 0; rank < attempt->world_size && said < MAX_CULPRITS; rank++)
+    for (int rank = 0, count = 0; rank < attempt->world_size && count < MAX_CULPRITS; rank++)
         if (culprit[rank]) {
-            say_state(sentences, rank);
-            said++;
+            describe_rank(sentences, rank);
+            count++;
         }
     free(culprit);
     return true;

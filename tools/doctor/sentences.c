@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void say(Sentences *sentences, const char *format, ...)
+void put(Sentences *sentences, const char *format, ...)
 {
     const size_t length = strlen(sentences->text);
     va_list args;

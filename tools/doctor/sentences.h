@@ -13,7 +13,7 @@ typedef struct {
     size_t bytes; // length of text
 } Sentences;
 
-void say(Sentences *sentences, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void put(Sentences *sentences, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double seconds_since(const Sentences *sentences, int64_t time);
 
 /* Each adds a sentence about what it finds, and returns true if it found something. */

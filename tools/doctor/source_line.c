@@ -17,7 +17,7 @@
 
 #include "common/base/log.h"
 
-#define PATIENCE_SECONDS 10.0
+#define TIMEOUT_SECONDS 10.0
 #define OUTPUT_BYTES 8192
 
 extern char **environ;
@@ -58,13 +58,13 @@ static pid_t start_addr2line(const FlightRecord *record, const FlightEntry *entr
 }
 
 /* Reads the output of addr2line, a line for each frame; "" if it fails. */
-static void ask_addr2line(const FlightRecord *record, const FlightEntry *entry,
+static void run_addr2line(const FlightRecord *record, const FlightEntry *entry,
                           char output[OUTPUT_BYTES])
 {
     int fd;
     size_t size = 0;
     const pid_t pid = start_addr2line(record, entry, &fd);
-    const double deadline = seconds_now() + PATIENCE_SECONDS;
+    const double deadline = seconds_now() + TIMEOUT_SECONDS;
     while (pid > 0 && size < OUTPUT_BYTES - 1) {
         struct pollfd ready = { .fd = fd, .events = POLLIN };
         if (poll(&ready, 1, (int)(1e3 * fmax(0, deadline - seconds_now()))) <= 0)
@@ -115,7 +115,7 @@ char *source_line(const FlightRecord *record, const FlightEntry *entry,
 {
     char output[OUTPUT_BYTES] = "", *caller = NULL, *cause = NULL, *rest = output;
     if (program_is_same(record))
-        ask_addr2line(record, entry, output);
+        run_addr2line(record, entry, output);
     for (char *line; cause == NULL && (line = strsep(&rest, "\n")) != NULL;) {
         if (line[0] != '/' || is_plumbing(line))
             continue;

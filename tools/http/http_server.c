@@ -17,7 +17,7 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
-#define CROWDED_SECONDS 1.0 // limit for a request while others wait for a slot
+#define FULL_SECONDS 1.0 // limit for a request while others wait for a slot
 
 enum { MAX_HEADER_BYTES = 16 << 10, POLL_MS = 250 };
 
@@ -198,8 +198,8 @@ static void close_late_clients(const HttpServer *server)
     int count = 0;
     for (const HttpClient *client = server->clients; client != NULL; client = client->next)
         count++;
-    const bool is_crowded = count >= HTTP_MAX_CLIENTS && timeout > CROWDED_SECONDS;
-    const double latest = seconds_now() + (is_crowded ? timeout - CROWDED_SECONDS : 0);
+    const bool is_full = count >= HTTP_MAX_CLIENTS && timeout > FULL_SECONDS;
+    const double latest = seconds_now() + (is_full ? timeout - FULL_SECONDS : 0);
     for (const HttpClient *client = server->clients; client != NULL; client = client->next)
         if (client->deadline < latest)
             shutdown(client->fd, SHUT_RDWR);

@@ -92,7 +92,7 @@ void model_file_open(ModelFile *model_file, const char *path)
     model_file->mean = 0.1307f;
     model_file->std = 0.3081f;
     read_labels(model_file, "0,1,2,3,4,5,6,7,8,9");
-    if (log_speaks_for_job())
+    if (log_prints_for_job())
         log_info("%s: does not say what it is: taken for a CNN trained on MNIST (mean 0.1307, std "
                  "0.3081, classes 0 to 9)",
                  model_file->file.path);

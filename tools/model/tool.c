@@ -21,7 +21,7 @@ static const Option *find_shared(const Tool *tool, const char *name, size_t leng
 
 static noreturn void print_help(const Tool *tool)
 {
-    if (log_speaks_for_node()) {
+    if (log_prints_for_node()) {
         printf("Usage: %s %s [options]\n\n%s\n", tool->name, tool->arguments, tool->about);
         for (const Option *option = tool->own; option->name != NULL; option++)
             option_print(option, 30);

@@ -223,7 +223,7 @@ def plain(markdown):
 
 def walk(_):
     """The diffs from each program to the next, hunk by hunk, with the reason for each."""
-    said, steps = written_reasons(), []
+    written, steps = written_reasons(), []
     for name in ("02a", "02b", "02c", "02", "03", "04", "05"):
         before, program, *lines = output("tools/stepdiff.sh", name).splitlines()
         hunks = []
@@ -234,8 +234,8 @@ def walk(_):
                 hunks[-1]["lines"].append(line)
         for hunk in hunks:
             changed = [line for line in hunk["lines"] if line[0] != " "]
-            hunk["why"] = " ".join(plain(why) for piece, why, _ in said[name] if any(piece in line for line in changed))
-            keys = [piece for piece, _, key in said[name] if key]
+            hunk["why"] = " ".join(plain(why) for piece, why, _ in written[name] if any(piece in line for line in changed))
+            keys = [piece for piece, _, key in written[name] if key]
             hunk["key"] = next((i for i, line in enumerate(hunk["lines"]) if line[0] != " " and keys[0] in line), -1)
         idea = open(os.path.join(ROOT, program[4:].split("\t")[0]), encoding="utf-8").read().split(" - ", 1)[1].split("\n")[0]
         steps.append({"name": name, "program": program[4:].split("\t")[0], "idea": idea.rstrip("."), "hunks": hunks})

@@ -249,9 +249,9 @@ def steps():
     """All steps, each hunk with its reasons. Reports hunks without a reason, and reasons without a hunk."""
     names = subprocess.run(["tools/stepdiff.sh"], cwd=ROOT, text=True, stderr=subprocess.PIPE).stderr
     found = [Step(name) for name in re.findall(r"[\w-]+", names.split("is no step: ")[1]) if name not in ("or", "--count")]
-    said = written_reasons()
+    written = written_reasons()
     for step in found:
-        for piece, text, is_key in said.get(step.name, []):
+        for piece, text, is_key in written.get(step.name, []):
             places = [hunk for hunk in step.hunks if any(piece in line for line in hunk.changed())]
             for hunk in places:
                 sign, old, new, _ = max((line for line in hunk.lines if line[0] != " " and piece in line[3]), key=lambda line: line[0] == "+")

@@ -18,12 +18,12 @@ class Names:
         """self.outlines: {path: [(line, name, kind)]}; self.places: {name: [(path, line)]}, those that other files see."""
         self.outlines, self.places, self.declared = {}, {}, {}
         try:
-            said = subprocess.run(["ctags", "-x", "--_xformat=%N\t%F\t%n\t%K\t%f", "--kinds-C=fpstugde", "--kinds-C++=fpstugdec", "--kinds-Python=cfm",
+            output = subprocess.run(["ctags", "-x", "--_xformat=%N\t%F\t%n\t%K\t%f", "--kinds-C=fpstugde", "--kinds-C++=fpstugdec", "--kinds-Python=cfm",
                                    "--langmap=C:.c.h", "-L", "-"], cwd=ROOT, check=True, text=True, capture_output=True,
                                   input="\n".join(paths)).stdout
         except (OSError, subprocess.CalledProcessError):
             return
-        for line in said.splitlines():
+        for line in output.splitlines():
             name, path, number, kind, only_here = line.split("\t")
             if kind not in KINDS or name.startswith("__anon"):
                 continue

@@ -266,7 +266,7 @@ static void nccl_wait(void *state, long ticket)
 #define GPU_BYTES 192 // "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6 of HOST"
 
 /* Writes the GPU's UUID, which identifies it even if each rank sees only one, as number 0. NCCL
- * lets ranks share a GPU if it is told to, or if they claim different hosts (NCCL_HOSTID), and so
+ * lets ranks share a GPU if configured to, or if they claim different hosts (NCCL_HOSTID), and so
  * do we. */
 static void describe_gpu(const ProcessGroup *pg, char text[GPU_BYTES])
 {
@@ -311,7 +311,7 @@ static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
                      reason);
         return &backend_tcp;
     }
-    process_group_farewell(pg, pg->store, pg->world_size);
+    process_group_leave(pg, pg->store, pg->world_size);
     usage_error("--backend nccl wants a GPU for each rank, but %s: start fewer ranks on this "
                 "node, use %s, or set " NCCL_MAY_SHARE "=1 (NCCL 2.30 and later)",
                 reason, has_staging ? "--backend tcp, which may share one" : "--device cpu");

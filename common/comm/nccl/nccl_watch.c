@@ -178,13 +178,13 @@ static void *watch(void *argument)
             finding = nccl->finding;
             nccl->delivered = false;
         }
-        const bool is_stuck = seconds_awake() - nccl->polled_at > nccl->watch.patience;
+        const bool is_stuck = seconds_awake() - nccl->polled_at > nccl->watch.wait_limit;
         const RankReport report = report_of(nccl, &finding, is_stuck);
         rank_watch_publish(&nccl->watch, &report);
         if (finding.failure[0] != '\0' && failed_at == 0)
             failed_at = seconds_awake();
         if (failed_at > 0 || is_stuck ||
-            (finding.busy[0] != '\0' && seconds_awake() - finding.since > nccl->watch.patience))
+            (finding.busy[0] != '\0' && seconds_awake() - finding.since > nccl->watch.wait_limit))
             look_into(nccl, &finding, failed_at);
         else
             nccl->watch.polling = false; // the problem is over

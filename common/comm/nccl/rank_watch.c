@@ -12,7 +12,7 @@
 #include "common/base/memory.h"
 
 #define PERIOD_SECONDS 1.0
-#define PATIENCE_SECONDS 5.0
+#define WAIT_LIMIT_SECONDS 5.0
 #define SILENCE_SECONDS 10.0 // a busy machine may not schedule a thread for seconds
 
 static void publish_report(RankWatch *watch, RankReport report)
@@ -29,7 +29,7 @@ void rank_watch_init(RankWatch *watch, const ProcessGroup *pg)
     const double timeout = pg->timeout;
     *watch = (RankWatch){ .pg = pg,
                           .period = fmin(PERIOD_SECONDS, timeout / 20),
-                          .patience = fmin(PATIENCE_SECONDS, timeout / 4),
+                          .wait_limit = fmin(WAIT_LIMIT_SECONDS, timeout / 4),
                           .silence = fmin(SILENCE_SECONDS, timeout / 4) };
     watch->reports = mem_calloc((size_t)pg->world_size, sizeof *watch->reports);
     watch->since = mem_calloc((size_t)pg->world_size, sizeof *watch->since);
@@ -113,7 +113,7 @@ static noreturn void end_group(RankWatch *watch, const char *verdict)
 {
     char *line, own[32];
     const long present = strtol(verdict, &line, 10);
-    process_group_farewell(watch->pg, &watch->store, (int)present);
+    process_group_leave(watch->pg, &watch->store, (int)present);
     line += *line == ' ';
     const int length = snprintf(own, sizeof own, "rank %d is ", watch->pg->rank);
     if (strncmp(line, own, (size_t)length) == 0)

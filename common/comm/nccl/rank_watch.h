@@ -29,7 +29,7 @@ typedef struct {
     const ProcessGroup *pg; // the group of all ranks
     Store store; // a connection of its own, since pg's is the main thread's
     double period; // seconds between two reports
-    double patience; // seconds of waiting after which the others are checked
+    double wait_limit; // seconds of waiting after which the others are checked
     double silence; // seconds after which a rank whose report has not changed is gone
     RankReport *reports; // each rank's report, as last seen
     double *since; // when each rank's last report was first seen

@@ -68,9 +68,9 @@ bool store_connect(Store *store, const char *host, int port, double timeout)
         if (store->fd < 0)
             return false;
         since = since == 0 ? seconds_awake() : since; // time of the first answer
-        const double patience = fmax(deadline, seconds_awake() + ANSWER_SECONDS);
-        if ((key == NULL || store_prove(store, key, since, patience)) &&
-            validate(store->fd, patience))
+        const double reply_deadline = fmax(deadline, seconds_awake() + ANSWER_SECONDS);
+        if ((key == NULL || store_prove(store, key, since, reply_deadline)) &&
+            validate(store->fd, reply_deadline))
             return true;
         const int reason = errno;
         close(store->fd);

@@ -34,7 +34,7 @@ typedef struct {
     bool failed; // the connection is no longer usable
 } Store;
 
-#define STORE_PATIENCE 5.0 // seconds after which a process logs what it waits for
+#define STORE_QUIET_SECONDS 5.0 // seconds after which a process logs what it waits for
 
 /* Joins the store of a training job at host:port. The process with is_server serves it, unless an
  * agent does already (TORCHELASTIC_USE_AGENT_STORE, as PyTorch's TCPStore understands it). Counts

@@ -23,21 +23,21 @@ static const char *env_or(const char *name, const char *otherwise)
 }
 
 /* Connects as store_connect does, but logs after a while that it is still waiting. */
-static bool connect_patiently(Store *store, const char *host, int port, double timeout)
+static bool connect_and_log(Store *store, const char *host, int port, double timeout)
 {
-    if (store_connect(store, host, port, fmin(timeout, STORE_PATIENCE)))
+    if (store_connect(store, host, port, fmin(timeout, STORE_QUIET_SECONDS)))
         return true;
     CHECK(
         errno != ECONNREFUSED || !agent_serves(port), // an agent serves before its ranks start
         "no store at %s:%d, where a launcher should serve it: is MASTER_ADDR right? If no launcher "
         "started this, unset TORCHELASTIC_USE_AGENT_STORE",
         host, port);
-    if (timeout <= STORE_PATIENCE || errno == EPROTO)
+    if (timeout <= STORE_QUIET_SECONDS || errno == EPROTO)
         return false;
     if (errno != ENXIO) // logged by net_connect
         log_info("waits for rank 0 at %s:%d (%s), %g s at most (--timeout)", host, port,
                  store_connect_reason(errno), timeout);
-    return store_connect(store, host, port, timeout - STORE_PATIENCE);
+    return store_connect(store, host, port, timeout - STORE_QUIET_SECONDS);
 }
 
 void store_init(Store *store, const char *host, int port, bool is_server, double timeout)
@@ -57,7 +57,7 @@ void store_init(Store *store, const char *host, int port, bool is_server, double
               is_port ? " (MASTER_PORT may be changed)" : "");
         log_detail(LOG_STORE, "serving at %s:%d", host, port);
     }
-    CHECK(connect_patiently(store, host, port, timeout),
+    CHECK(connect_and_log(store, host, port, timeout),
           "no store at %s:%d within %g s (%s): is rank 0 running, is MASTER_ADDR right?", host,
           port, timeout, store_connect_reason(errno));
     store->timeout = timeout; // whichever attempt connected

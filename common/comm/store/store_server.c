@@ -28,7 +28,7 @@ enum {
     FULL_PAUSE_MS = 10, // pause before the next try to accept, which epoll reports at once
 };
 
-enum { STRANGER, SEALED, PROVEN, NUM_STANDINGS }; // what a client has shown (store_server_start)
+enum { UNPROVEN, SEALED, PROVEN, NUM_STANDINGS }; // what a client has shown (store_server_start)
 
 struct StoreServer {
     int listen_fd, stop_fd, epoll_fd;
@@ -89,7 +89,7 @@ static void set_standing(StoreServer *server, Client *client, int standing)
 
 static void drop_client(StoreServer *server, Client *client)
 {
-    service_forget(client);
+    service_remove(client);
     TAILQ_REMOVE(&server->clients[client->standing], client, next);
     server->num_clients[client->standing]--;
     // Closing alone does neither of these if a forked process has a copy.
@@ -104,7 +104,7 @@ static void drop_client(StoreServer *server, Client *client)
 static void make_room(StoreServer *server, bool is_full)
 {
     const size_t share = (size_t)server->max_fd / 8 / num_servers;
-    for (int standing = STRANGER; standing < PROVEN; standing++)
+    for (int standing = UNPROVEN; standing < PROVEN; standing++)
         while (server->num_clients[standing] > (is_full ? 0 : share)) {
             drop_client(server, TAILQ_FIRST(&server->clients[standing]));
             is_full = false;
@@ -126,8 +126,8 @@ static bool accept_client(StoreServer *server)
     Client *client = mem_calloc(1, sizeof *client);
     *client = (Client){ .service = &server->open, .fd = fd, .in_handshake = server->key != NULL };
     SYS_CHECK(watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, client));
-    TAILQ_INSERT_TAIL(&server->clients[STRANGER], client, next);
-    server->num_clients[STRANGER]++;
+    TAILQ_INSERT_TAIL(&server->clients[UNPROVEN], client, next);
+    server->num_clients[UNPROVEN]++;
     return true;
 }
 
@@ -157,10 +157,10 @@ static bool receive(StoreServer *server, Client *client)
 
 static void serve_client(StoreServer *server, Client *client)
 {
-    const bool goes_on = receive(server, client);
+    const bool keep = receive(server, client);
     if (client->proven)
         set_standing(server, client, PROVEN);
-    if (!goes_on)
+    if (!keep)
         drop_client(server, client);
     else if (client->is_blocked)
         send_replies(server, client);
@@ -171,18 +171,18 @@ static bool serve_turn(StoreServer *server)
 {
     struct epoll_event event[MOST_PER_TURN];
     const int count = epoll_wait(server->epoll_fd, event, MOST_PER_TURN, -1);
-    bool stops = false, somebody_calls = false;
+    bool stops = false, has_new_client = false;
     for (int i = 0; i < count; i++)
         if (event[i].data.ptr == &server->stop_fd)
             stops = true;
         else if (event[i].data.ptr == &server->listen_fd)
-            somebody_calls = true;
+            has_new_client = true;
         else
             serve_client(server, event[i].data.ptr);
     send_new_replies(server, &server->open);
     send_new_replies(server, &server->job);
-    for (int i = 0; somebody_calls && i < MOST_PER_TURN; i++)
-        somebody_calls = accept_client(server);
+    for (int i = 0; has_new_client && i < MOST_PER_TURN; i++)
+        has_new_client = accept_client(server);
     make_room(server, false); // last, since it may drop those whose turn it was
     return !stops;
 }
@@ -196,7 +196,7 @@ static void *serve(void *server)
 
 static void server_free(StoreServer *server)
 {
-    for (int standing = STRANGER; standing < NUM_STANDINGS; standing++)
+    for (int standing = UNPROVEN; standing < NUM_STANDINGS; standing++)
         while (server->num_clients[standing] > 0)
             drop_client(server, TAILQ_FIRST(&server->clients[standing]));
     service_free(&server->open);
@@ -213,10 +213,10 @@ StoreServer *store_server_start(const char *host, int *port, const char *watched
     StoreServer *server = mem_calloc(1, sizeof *server);
     server->open.watched = server->job.watched = watched;
     server->key = secret_find(HANDSHAKE_STORE);
-    server->open.tells_of_secret = server->key != NULL;
+    server->open.reports_secret = server->key != NULL;
     const long most = net_raise_descriptors(); // the system assigns the lowest free one
     server->max_fd = most > 2 * NET_SPARE_DESCRIPTORS ? most - NET_SPARE_DESCRIPTORS : most / 2;
-    for (int standing = STRANGER; standing < NUM_STANDINGS; standing++)
+    for (int standing = UNPROVEN; standing < NUM_STANDINGS; standing++)
         TAILQ_INIT(&server->clients[standing]);
     num_servers++;
     server->stop_fd = eventfd(0, EFD_CLOEXEC);

@@ -313,7 +313,7 @@ static bool check(Client *client, Cursor at)
     for (uint64_t left = take_u64(&at); left > 0; left--) {
         const Blob key = take_blob(&at);
         all &= is_present(find(client->service, key)) ||
-               (client->service->tells_of_secret && blob_compare(&key, &has_secret) == 0);
+               (client->service->reports_secret && blob_compare(&key, &has_secret) == 0);
     }
     return REPLY(client, uint8_t, all ? STORE_READY : STORE_NOT_READY);
 }
@@ -393,7 +393,7 @@ static RequestState take_request(Client *client)
     if (!service_execute(client, request[0], &at))
         return REQUEST_NONSENSE;
     client->proven |= request[0] != STORE_VALIDATE && request[0] != STORE_PING &&
-                      !client->service->tells_of_secret; // if it does, only the secret proves
+                      !client->service->reports_secret; // if it does, only the secret proves
     bytes_drop(&client->in, client->measure.bytes);
     client->measure = (RequestMeasure){ 0 };
     return REQUEST_WHOLE;
@@ -410,7 +410,7 @@ bool service_feed(Client *client, const void *data, size_t count)
     return state != REQUEST_NONSENSE && service_has_room(client, 0);
 }
 
-void service_forget(Client *client)
+void service_remove(Client *client)
 {
     service_wait_cancel(client);
     if (client->gone_key[0] != '\0')

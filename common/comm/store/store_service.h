@@ -8,7 +8,7 @@
  * - Pass what a client sends to service_feed, in pieces of any size.
  * - Send what service_reply returns, then pass to service_sent how much was sent. A request may
  *   also end the wait of other clients: service->unread has all that have something unread.
- * - When a client disconnects, call service_forget; after the last one, service_free.
+ * - When a client disconnects, call service_remove; after the last one, service_free.
  */
 #ifndef COMMON_COMM_STORE_STORE_SERVICE_H
 #define COMMON_COMM_STORE_STORE_SERVICE_H
@@ -63,7 +63,7 @@ typedef struct {
     size_t bytes; // bytes of memory in use
     LIST_HEAD(, Client) unread; // clients with unsent replies, the latest of them first
     const char *watched; // prefix of watched keys (store_server_start); or NULL
-    bool tells_of_secret; // CHECK reports to its clients that the job has a secret
+    bool reports_secret; // CHECK reports to its clients that the job has a secret
 } Service;
 
 /* One connection to a store, on the server's side. */
@@ -98,7 +98,7 @@ Blob service_reply(const Client *client);
 void service_sent(Client *client, size_t count); // drops `count` of these
 
 /* Frees all but the struct itself. If the client had set a watched key, sets KEY/gone. */
-void service_forget(Client *client);
+void service_remove(Client *client);
 void service_free(Service *service);
 
 /* ---- for extras/torch_store, which has the operations that only PyTorch's clients send ---- */

@@ -30,7 +30,7 @@ typedef struct {
     int32_t caller, answerer, channel;
 } Opening;
 
-double mesh_patience(const ProcessGroup *pg)
+double mesh_connect_timeout(const ProcessGroup *pg)
 {
     return pg->survives ? fmin(FORM_SECONDS, pg->timeout) : pg->timeout;
 }
@@ -60,7 +60,7 @@ Key256 mesh_agree_on_key(Mesh *mesh, const ProcessGroup *pg)
         offer = own;
     } else {
         if (!is_set_in_time(pg, pg->store, name, mesh->deadline))
-            mesh_abort(mesh, NOBODY, "rank 0 did not come within %g s", mesh_patience(pg));
+            mesh_abort(mesh, NOBODY, "rank 0 did not come within %g s", mesh_connect_timeout(pg));
         CHECK(store_get(pg->store, name, &offer, sizeof offer) == bytes &&
                   memcmp(offer.version, own.version, sizeof own.version) == 0,
               "rank 0 runs another version of this program: build the same one on every node");
@@ -176,7 +176,7 @@ static void connect_all(Mesh *mesh, const ProcessGroup *pg)
     for (int absent; (absent = first_absent(mesh)) < n; accept_one(mesh, key, mesh->listen_fd))
         if (seconds_awake() >= mesh->deadline)
             mesh_abort(mesh, NOBODY, "rank %d did not connect to %s within %g s: %s%s", absent,
-                       address, mesh_patience(pg), strerror(ETIMEDOUT), interface_advice());
+                       address, mesh_connect_timeout(pg), strerror(ETIMEDOUT), interface_advice());
     close(mesh->listen_fd);
     mesh->listen_fd = -1;
     for (int peer = 0; peer < n; peer++)
@@ -201,12 +201,12 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
     mesh->rank = pg->rank;
     mesh->world_size = n;
     mesh->timeout = pg->timeout;
-    mesh->deadline = seconds_awake() + mesh_patience(pg);
+    mesh->deadline = seconds_awake() + mesh_connect_timeout(pg);
     mesh->listen_fd = -1;
     mesh->peer = mem_calloc((size_t)n, sizeof *mesh->peer);
     mesh->watched = mem_calloc((size_t)n + 2, sizeof *mesh->watched);
     for (int peer = 0; peer < n; peer++) {
-        mesh->peer[peer] = (Peer){ .data = -1, .notices = -1, .heard_at = -INFINITY };
+        mesh->peer[peer] = (Peer){ .data = -1, .notices = -1, .reported_at = -INFINITY };
         mesh->watched[peer].fd = -1;
     }
     for (int i = 0; i < NUM_RECENT_CALLS; i++)
@@ -218,9 +218,9 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
 }
 
 /* Notifies all others that this rank is done, and waits until they are. */
-static void say_goodbye(Mesh *mesh)
+static void shut_down(Mesh *mesh)
 {
-    mesh_notify(mesh, NOTICE_GOODBYE, NOBODY);
+    mesh_notify(mesh, NOTICE_CLOSE, NOBODY);
     for (int peer = 0; peer < mesh->world_size; peer++)
         shutdown(mesh->peer[peer].notices, SHUT_WR);
 
@@ -238,7 +238,7 @@ void mesh_free(Mesh *mesh)
     if (mesh->on_demand != NULL)
         on_demand_close(mesh);
     if (mesh->survivor == NULL || !mesh->survivor->revoked)
-        say_goodbye(mesh);
+        shut_down(mesh);
     for (const Peer *peer = mesh->peer; peer < mesh->peer + mesh->world_size; peer++) {
         if (peer->notices >= 0)
             close(peer->notices);

@@ -7,7 +7,7 @@
  * Both carry messages in both directions, in host byte order. Ranks that share memory send data
  * through a pipe instead; then the connection only carries wake-ups.
  *
- * - To connect the ranks, call mesh_init on all of them; mesh_free sends NOTICE_GOODBYE and closes.
+ * - To connect the ranks, call mesh_init on all of them; mesh_free sends NOTICE_CLOSE and closes.
  * - To make a collective, call mesh_begin and one of the algorithms (tcp_algorithms.c).
  * - An algorithm calls exchange, which sends a message and receives one (tcp_exchange.c). Where it
  *   can do neither, it calls mesh_wait, which reads the notices meanwhile (tcp_watch.c).
@@ -38,7 +38,7 @@ typedef struct {
 } CollectiveId;
 
 /* What ranks send each other besides data. */
-typedef enum { NOTICE_WAITING, NOTICE_ABORT, NOTICE_GOODBYE, NOTICE_ALIVE } NoticeKind;
+typedef enum { NOTICE_WAITING, NOTICE_ABORT, NOTICE_CLOSE, NOTICE_ALIVE } NoticeKind;
 
 typedef struct {
     int32_t kind;
@@ -53,7 +53,7 @@ typedef struct {
     int data, notices; // descriptors (-1 for this rank and where there is no connection)
     struct Pipe *pipe; // carries the data; NULL if `data` does
     Notice last; // the last NOTICE_WAITING
-    double heard_at; // when the last NOTICE_WAITING came
+    double reported_at; // when the last NOTICE_WAITING came
     bool notices_blocked; // the peer does not read notices, so it gets no more of them
 } Peer;
 
@@ -96,7 +96,7 @@ typedef struct Mesh {
  * store. Collective. */
 void mesh_init(Mesh *mesh, const ProcessGroup *pg);
 
-/* Disconnects, after all have sent NOTICE_GOODBYE unless the group is revoked. Collective. */
+/* Disconnects, after all have sent NOTICE_CLOSE unless the group is revoked. Collective. */
 void mesh_free(Mesh *mesh);
 
 /* Returns at least this many bytes of memory, valid until the next call. It never shrinks. */
@@ -105,7 +105,7 @@ void *mesh_scratch(Mesh *mesh, size_t bytes);
 /* Parts of mesh_init. mesh_call finds the peer's address in this store, and connects to it. */
 #define MESH_ADDRESS_BYTES 272 // "HOST PORT"
 #define FORM_SECONDS 5.0 // to form a group that survives; if a rank is gone, the next is formed
-double mesh_patience(const ProcessGroup *pg); // returns the seconds to form the mesh
+double mesh_connect_timeout(const ProcessGroup *pg); // returns the seconds to form the mesh
 Key256 mesh_agree_on_key(Mesh *mesh, const ProcessGroup *pg); // which callers send. Collective
 int mesh_listen(const ProcessGroup *pg, char address[MESH_ADDRESS_BYTES]);
 int mesh_call(const ProcessGroup *pg, Store *store, int peer, double deadline);
@@ -198,8 +198,8 @@ bool on_demand_form(Mesh *mesh, const ProcessGroup *pg);
 void on_demand_close(Mesh *mesh);
 void on_demand_connect(Mesh *mesh, int peer);
 void on_demand_arrive(Mesh *mesh); // accepts the connections that others have opened
-void on_demand_heard(Mesh *mesh, const Notice *notice); // handles NOTICE_ALIVE, and its own kinds
-bool on_demand_ask(Mesh *mesh, int waits_for); // asks at a timeout what that rank waits for
+void on_demand_receive(Mesh *mesh, const Notice *notice); // handles NOTICE_ALIVE, and its own kinds
+bool on_demand_query(Mesh *mesh, int waits_for); // asks at a timeout what that rank waits for
 
 /* Simulates a slower network (extras/simulated_network): returns the time at which a message of
  * `bytes` that begins to arrive counts as received, 0 for on arrival. */

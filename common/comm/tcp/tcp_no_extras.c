@@ -68,12 +68,12 @@ void on_demand_arrive(Mesh *mesh)
     (void)mesh;
 }
 
-void on_demand_heard(Mesh *mesh, const Notice *notice)
+void on_demand_receive(Mesh *mesh, const Notice *notice)
 {
     (void)mesh, (void)notice;
 }
 
-bool on_demand_ask(Mesh *mesh, int waits_for)
+bool on_demand_query(Mesh *mesh, int waits_for)
 {
     (void)mesh, (void)waits_for;
     return false;

@@ -46,7 +46,7 @@ static const char *call_describe(const CollectiveId *call, char text[DESCRIPTION
 
 /* ---- notifying the others ---- */
 
-static void tell(Mesh *mesh, const Notice *notice)
+static void send_all(Mesh *mesh, const Notice *notice)
 {
     for (Peer *peer = mesh->peer; peer < mesh->peer + mesh->world_size; peer++) {
         if (peer->notices < 0 || peer->notices_blocked)
@@ -59,7 +59,7 @@ static void tell(Mesh *mesh, const Notice *notice)
 
 void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for)
 {
-    tell(mesh, &(Notice){ .kind = (int32_t)kind, .waits_for = waits_for, .call = mesh->call });
+    send_all(mesh, &(Notice){ .kind = (int32_t)kind, .waits_for = waits_for, .call = mesh->call });
     mesh->wait.next_notice_time = seconds_awake() + mesh->timeout / 4;
 }
 
@@ -67,7 +67,7 @@ void mesh_notify(Mesh *mesh, NoticeKind kind, int waits_for)
  * was stopped, and the notice names it as the missing one, its line reports that. */
 static noreturn void end_group(Mesh *mesh, Notice notice)
 {
-    tell(mesh, &notice);
+    send_all(mesh, &notice);
     notice.text[sizeof notice.text - 1] = '\0';
     char text[DESCRIPTION_BYTES];
     if (notice.waits_for == mesh->rank)
@@ -126,54 +126,54 @@ void mesh_mismatch(Mesh *mesh, int peer, const CollectiveId *theirs)
 
 /* ---- reading the others' notices ---- */
 
-typedef enum { SILENT, HEARD, LOST } Hearing;
+typedef enum { NO_NOTICE, RECEIVED, LOST } ReadResult;
 
-static Hearing note_waiting(Mesh *mesh, int peer, const Notice *notice)
+static ReadResult note_waiting(Mesh *mesh, int peer, const Notice *notice)
 {
     if (notice->waits_for < 0 || notice->waits_for >= mesh->world_size)
         return LOST; // the notice is invalid
     mesh->peer[peer].last = *notice;
-    mesh->peer[peer].heard_at = seconds_awake();
+    mesh->peer[peer].reported_at = seconds_awake();
     // Ranks waiting for each other in different calls never see each other's messages.
     const CollectiveId *ours = counterpart(mesh, &notice->call);
     if (ours != NULL && memcmp(ours, &notice->call, sizeof *ours) != 0)
         mesh_mismatch(mesh, peer, &notice->call);
-    return HEARD;
+    return RECEIVED;
 }
 
 /* Reads the peer's next notice, the only place where that is done. Half a notice stays in the
  * socket until the rest has come. */
-static Hearing hear(Mesh *mesh, int peer)
+static ReadResult read_notice(Mesh *mesh, int peer)
 {
     Notice notice;
     struct pollfd *watched = &mesh->watched[peer];
     if (peer == mesh->rank)
-        return on_demand_arrive(mesh), SILENT;
+        return on_demand_arrive(mesh), NO_NOTICE;
     const ssize_t bytes = recv(watched->fd, &notice, sizeof notice, MSG_DONTWAIT | MSG_PEEK);
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
-        return SILENT;
+        return NO_NOTICE;
     if (bytes < (ssize_t)sizeof notice)
-        return bytes > 0 && (watched->revents & POLLRDHUP) == 0 ? SILENT : LOST;
+        return bytes > 0 && (watched->revents & POLLRDHUP) == 0 ? NO_NOTICE : LOST;
     recv(watched->fd, &notice, sizeof notice, MSG_DONTWAIT);
 
     if (notice.kind == NOTICE_ABORT)
         end_group(mesh, notice);
-    if (notice.kind == NOTICE_GOODBYE)
+    if (notice.kind == NOTICE_CLOSE)
         watched->fd = -1; // it may close now
     else if (notice.kind == NOTICE_ALIVE)
         mesh->deadline = fmax(mesh->deadline, seconds_awake() + mesh->timeout);
     else if (notice.kind == NOTICE_WAITING)
         return note_waiting(mesh, peer, &notice);
     if (mesh->on_demand != NULL)
-        on_demand_heard(mesh, &notice);
-    return HEARD;
+        on_demand_receive(mesh, &notice);
+    return RECEIVED;
 }
 
 void mesh_lost(Mesh *mesh, int peer)
 {
     struct pollfd *watched = &mesh->watched[peer];
     const double deadline = seconds_awake() + LAST_NOTICE_SECONDS;
-    while (watched->fd >= 0 && seconds_awake() < deadline && hear(mesh, peer) != LOST)
+    while (watched->fd >= 0 && seconds_awake() < deadline && read_notice(mesh, peer) != LOST)
         poll(watched, 1, POLL_MS);
     char text[DESCRIPTION_BYTES];
     mesh_abort(mesh, NOBODY, "rank %d is gone: connection closed during %s", peer,
@@ -185,17 +185,18 @@ void mesh_lost(Mesh *mesh, int peer)
 static bool poll_peers(Mesh *mesh, int num_watched, double seconds)
 {
     const int ready = poll_awake(mesh->watched, (nfds_t)num_watched, seconds);
-    bool heard = false;
+    bool received = false;
     int lost = NOBODY;
     for (int peer = 0; ready > 0 && peer < mesh->world_size; peer++) {
-        const Hearing hearing = mesh->watched[peer].revents != 0 ? hear(mesh, peer) : SILENT;
-        heard |= hearing == HEARD;
-        if (hearing == LOST)
+        const ReadResult result =
+            mesh->watched[peer].revents != 0 ? read_notice(mesh, peer) : NO_NOTICE;
+        received |= result == RECEIVED;
+        if (result == LOST)
             lost = peer; // handled later, since another peer's notice may have the reason
     }
     if (lost != NOBODY)
         mesh_lost(mesh, lost);
-    return heard;
+    return received;
 }
 
 void mesh_sleep_until(Mesh *mesh, double until)
@@ -238,16 +239,16 @@ static void end_by_timeout(Mesh *mesh, int waits_for)
 {
     while (poll_peers(mesh, mesh->world_size, 0)) // if this rank was stopped, the others gave up
         continue;
-    if (seconds_awake() < mesh->deadline || (mesh->on_demand && on_demand_ask(mesh, waits_for)))
+    if (seconds_awake() < mesh->deadline || (mesh->on_demand && on_demand_query(mesh, waits_for)))
         return;
     const double recently = seconds_awake() - mesh->timeout / 2;
     int rank = waits_for;
-    for (int i = 0; i < mesh->world_size && mesh->peer[rank].heard_at > recently; i++)
+    for (int i = 0; i < mesh->world_size && mesh->peer[rank].reported_at > recently; i++)
         rank = mesh->peer[rank].last.waits_for;
 
     char our_text[DESCRIPTION_BYTES], their_text[DESCRIPTION_BYTES];
     call_describe(&mesh->call, our_text);
-    if (rank != mesh->rank && mesh->peer[rank].heard_at <= recently)
+    if (rank != mesh->rank && mesh->peer[rank].reported_at <= recently)
         mesh_abort(mesh, rank,
                    "rank %d is missing in %s after %g s: it is stopped or stuck, or does not make "
                    "this call",

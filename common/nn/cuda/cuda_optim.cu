@@ -1,7 +1,7 @@
 /*
- * The optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor"): a
- * thread for each number. With fp16 the gradients are scaled; unscale undoes that, and if it is 0
- * the step is skipped without asking the host: nothing is written.
+ * The optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor"), with
+ * a thread for each number. With fp16 the gradients are scaled, and unscale undoes that. If unscale
+ * is 0, the step is skipped and nothing is written, without asking the host.
  */
 #include "common/nn/cuda/cuda_launch.h"
 
@@ -10,7 +10,7 @@ enum { BLOCK = CUDA_OPTIM_PARTS, GROWTH_INTERVAL = 2000, MAX_SKIPPED = 50 };
 /* A step on the device. */
 typedef struct {
     OptimStep step;
-    const int32_t *offset; // its number is step.number + *offset (cuda_step_offset)
+    const int32_t *offset; // number of the step minus step.number (cuda_step_offset)
     LossScale *loss_scale; // NULL if every step is taken, and gradients are as they are
 } CudaStep;
 
@@ -36,7 +36,7 @@ static inline __device__ void note_loss(CudaStep step)
  *
  * One pass looks for a gradient that is not finite, then one block decides. It checks the gradients
  * that the optimizer gets, the mean over all ranks. Those are bitwise the same on every rank, and
- * include any rank's overflow: so all ranks decide alike without communication. */
+ * include any rank's overflow, so all ranks decide alike without communication. */
 
 static __global__ void find_nonfinite(size_t count, const float *grads, int32_t *partial)
 {
@@ -184,7 +184,7 @@ static const Factors *factors_on_device(Device *device, const OptimRule *rule, C
 
 /* ---- optimizers ---- */
 
-/* Returns the factor of the gradients; 0: skip the step. */
+/* Returns the factor of the gradients, or 0 to skip the step. */
 static inline __device__ float unscale_of(CudaStep step)
 {
     return step.loss_scale != NULL ? step.loss_scale->unscale : 1;

@@ -97,7 +97,7 @@ static const DeviceOps cuda_ops = {
 };
 
 /* Picks the local rank's of several GPUs; a single visible one may differ from rank to rank. With
- * tcp and mpi ranks may share GPUs, and with nccl if it is told to: surplus ranks wrap around to
+ * tcp and mpi ranks may share GPUs, and with nccl if configured to. Surplus ranks wrap around to
  * the first. */
 static int pick_gpu(const Args *args, int local_rank)
 {
@@ -111,7 +111,7 @@ static int pick_gpu(const Args *args, int local_rank)
         usage_error("--device cuda: %d ranks on this node, but %d GPUs; start %d ranks per node, "
                     "or use --backend tcp, which lets ranks share a GPU",
                     ranks, count, count);
-    if (ranks > count && log_speaks_for_node())
+    if (ranks > count && log_prints_for_node())
         log_info("%d ranks share the %d GPUs of this node", ranks, count);
     return may_share ? local_rank % count : local_rank;
 }

@@ -18,14 +18,14 @@
 
 #include "common/base/log.h"
 
-#define LOOK_MS 10 // between looks into the store
+#define LOOK_MS 10 // between two reads of the store
 #define NEW_SECONDS 60.0 // for a new process to take its seat, unless a->timeout is longer
 #define RECORD_BYTES (16 * MAX_RANKS) // of a generation's text
 
 typedef struct {
     char key[TEXT_BYTES], text[TEXT_BYTES];
     int incarnation;
-    int64_t left; // the generation that it has left; -1: none yet ("new")
+    int64_t left; // the generation that it has left; -1 if none yet ("new")
 } Seat;
 
 /* Rung 1. store_get would wait for the key. A store_compare_set that changes nothing does not. */
@@ -51,7 +51,7 @@ void agreement_suspect(const Agreement *a, int rank, int incarnation)
     die("agreement_suspect is not written yet");
 }
 
-/* Writes into this rank's seat which generation it has left. False: another process has it. */
+/* Writes into this rank's seat which generation it has left. Returns false if it is another's. */
 static bool report(const Agreement *a, int64_t left)
 {
     (void)a, (void)left, (void)look_at_seat;
@@ -66,7 +66,7 @@ static void propose(const Agreement *a, int64_t left, const char *record)
     die("propose is not written yet");
 }
 
-/* Reads the record of a generation. Is this process in it? */
+/* Reads the record of a generation. Returns whether this process is in it. */
 static bool is_member(Agreement *a, char *record)
 {
     (void)a, (void)record;

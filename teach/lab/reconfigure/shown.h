@@ -33,14 +33,14 @@ static void wait_for_end(pid_t child)
 }
 
 /* Sends back the judge's number, reversed, once all scripts have come to their end. */
-static void say_number(int descriptor)
+static void write_number(int descriptor)
 {
-    char number[16], said[16];
+    char number[16], digits[16];
     if (syscall(SYS_read, descriptor, number, sizeof number) != sizeof number)
         return;
-    for (size_t i = 0; i < sizeof said; i++)
-        said[i] = number[sizeof number - 1 - i];
-    if (syscall(SYS_write, descriptor, said, sizeof said) < 0)
+    for (size_t i = 0; i < sizeof digits; i++)
+        digits[i] = number[sizeof number - 1 - i];
+    if (syscall(SYS_write, descriptor, digits, sizeof digits) < 0)
         perror("the judge's number");
 }
 

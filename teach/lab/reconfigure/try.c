@@ -34,7 +34,7 @@ static int num_ranks;
 static uint64_t seed;
 static Store store; // the script's client
 static Agreement rank_0; // the learner's rank
-static int num_asked, num_returned, status; // calls of agreement_next
+static int num_called, num_returned, status; // calls of agreement_next
 
 static _Noreturn void end_with(const char *name, const char *format, ...)
 {
@@ -83,7 +83,7 @@ static const char *get(const char *key)
 /* Ends with a fault if the rank has ended without having returned; it has printed why. */
 static void look_after_rank(void)
 {
-    if (sim_has_ended(1) && num_returned < num_asked)
+    if (sim_has_ended(1) && num_returned < num_called)
         end_with("crash", "%s", "");
 }
 
@@ -140,10 +140,10 @@ static void *be_rank(void *unused)
     own.may_fail = true;
     snprintf(own.prefix, sizeof own.prefix, PREFIX);
     rank_0.store = &own;
-    while (num_asked > 0) {
+    while (num_called > 0) {
         status = agreement_next(&rank_0);
         num_returned++;
-        while (num_returned == num_asked)
+        while (num_returned == num_called)
             sim_sleep(0.05);
     }
     store_free(&own);
@@ -154,16 +154,16 @@ static void *be_rank(void *unused)
 static void start(int incarnation, double timeout)
 {
     rank_0 = (Agreement){ .world_size = num_ranks, .incarnation = incarnation, .timeout = timeout };
-    num_asked = 1;
+    num_called = 1;
     sim_start(1, be_rank, NULL);
 }
 
 static bool returns(double seconds)
 {
-    for (const double end = sim_now() + seconds; sim_now() < end && num_returned < num_asked;
+    for (const double end = sim_now() + seconds; sim_now() < end && num_returned < num_called;
          sim_sleep(0.05))
         look_after_rank();
-    return num_returned == num_asked;
+    return num_returned == num_called;
 }
 
 static void expect_status(const char *name, int due, const char *when)
@@ -187,7 +187,7 @@ static void expect_group(int number, int first, int others, int last)
     const char *before = get("generation");
     if (strtoll(before, NULL, 10) < number && !becomes("generation", record, SOON)) {
         const bool is_new = strtoll(get("generation"), NULL, 10) >= number;
-        end_with(is_new || num_returned == num_asked ? "record" : "propose",
+        end_with(is_new || num_returned == num_called ? "record" : "propose",
                  "all seats have left generation %d, and generation holds \"%s\", not \"%s\"",
                  number - 1, get("generation"), record);
     }
@@ -284,7 +284,7 @@ static void form_next(void)
                  "and the last rank has not left generation 4 yet");
     put_others("0 4", "1 4");
     expect_group(5, 0, 0, 1);
-    num_asked++; // that generation is lost, too
+    num_called++; // that generation is lost, too
     expect("seat", "seat/0", "0 5", SOON);
     put_others("0 5", "1 5");
     expect_group(6, 0, 0, 1);
@@ -306,7 +306,7 @@ static void replace_meanwhile(void)
     expect_group(5, 0, 1, 0);
 }
 
-static void come_anew(void)
+static void join_again(void)
 {
     put_seat(0, "1 new");
     put_others("0 3", "0 3");
@@ -321,7 +321,7 @@ static void come_anew(void)
     expect_group(6, 1, 0, 0);
 }
 
-static void be_replaced(void)
+static void see_replacement(void)
 {
     lose_group(20);
     put_seat(0, "1 new");
@@ -329,14 +329,14 @@ static void be_replaced(void)
     expect_still("replaced", "seat/0", "1 new", 0.2, "and it belongs to another process");
 }
 
-static void come_to_the_end(void)
+static void join_at_end(void)
 {
     lose_group(20);
     put("end", "75");
     expect_status("end", 75, "all have ended with status 75");
 }
 
-static void come_too_late(void)
+static void join_too_late(void)
 {
     put_seat(0, "1 new");
     put("generation", record_of(4, 0, 0, 0));
@@ -429,7 +429,7 @@ static void try_script(void (*script)(void))
     wait_for_end(child);
 }
 
-void complain(const char *what, int64_t value)
+void report(const char *what, int64_t value)
 {
     static char text[256];
     if (wrong_name != NULL)
@@ -474,7 +474,7 @@ int main(int argc, char **argv)
 {
     static void (*const scripts[][8])(void) = {
         { look_around, form_first, take_what_others_wrote },
-        { form_next, come_anew, replace_meanwhile, be_replaced, come_to_the_end, come_too_late },
+        { form_next, join_again, replace_meanwhile, see_replacement, join_at_end, join_too_late },
         { suspect_directly, suspect_one, wait_sixty, wait_longer },
         { try_all_orders },
     };
@@ -491,6 +491,6 @@ int main(int argc, char **argv)
         else
             try_script(*script);
     if (argc == 5)
-        say_number(atoi(argv[4]));
+        write_number(atoi(argv[4]));
     return EXIT_SUCCESS;
 }

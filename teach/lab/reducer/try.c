@@ -97,7 +97,7 @@ Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, Re
     char text[160];
     const float *from = data;
     if (lab_is_served) {
-        lab_tell(STARTED, (int32_t[7]){ (int32_t)(from - grads), (int32_t)count, (int32_t)op },
+        lab_send(STARTED, (int32_t[7]){ (int32_t)(from - grads), (int32_t)count, (int32_t)op },
                  data, count * sizeof *grads);
         message[num_messages % MOST_MESSAGES] =
             (Message){ (size_t)(from - grads), count, marks, false };
@@ -138,9 +138,9 @@ Work all_reduce_async(ProcessGroup *pg, void *data, size_t count, DType type, Re
 void work_wait(Work work)
 {
     if (lab_is_served && work.pg != NULL) {
-        const Message *told = &message[work.ticket % MOST_MESSAGES];
-        lab_tell(WAITING, (int32_t[7]){ (int32_t)work.ticket }, NULL, 0);
-        lab_hear(ARRIVED, grads + told->offset, told->count * sizeof *grads);
+        const Message *sent = &message[work.ticket % MOST_MESSAGES];
+        lab_send(WAITING, (int32_t[7]){ (int32_t)work.ticket }, NULL, 0);
+        lab_receive(ARRIVED, grads + sent->offset, sent->count * sizeof *grads);
         return;
     }
     const bool mean = work.ticket >= 0;
@@ -375,7 +375,7 @@ static void try_sync(const Case *c)
 static void try_missing(const Case *c)
 {
     int ends[2], status;
-    char said[4096] = "";
+    char output[4096] = "";
     SYS_CHECK(pipe(ends));
     const pid_t pid = fork();
     SYS_CHECK(pid);
@@ -391,14 +391,14 @@ static void try_missing(const Case *c)
     }
     close(ends[1]);
     for (ssize_t got, had = 0;
-         (got = read(ends[0], said + had, sizeof said - 1 - (size_t)had)) > 0;)
+         (got = read(ends[0], output + had, sizeof output - 1 - (size_t)had)) > 0;)
         had += got;
     close(ends[0]);
     waitpid(pid, &status, 0);
     now = c;
     snprintf(names[c->missing], sizeof names[0], "layer%d.weight", c->missing);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_FAILURE ||
-        strstr(said, names[c->missing]) == NULL)
+        strstr(output, names[c->missing]) == NULL)
         fault("missing",
               "%s was never marked, and reducer_finalize does not end the program with its name",
               names[c->missing]);
@@ -466,11 +466,11 @@ static void answer(ProcessGroup *pg, const Order *order, void *data)
         const Tensor *p = &parameter[mark[k]];
         if (++used[mark[k]] == uses[mark[k]])
             memcpy(grads + p->offset, drawn + p->offset, p->numel * sizeof *grads);
-        lab_tell(MARKED, (int32_t[7]){ mark[k] }, NULL, 0);
+        lab_send(MARKED, (int32_t[7]){ mark[k] }, NULL, 0);
         reducer_mark_ready(&reducer, mark[k]);
     }
     reducer_finalize(&reducer);
-    lab_tell(RESULT, NULL, grads, numel * sizeof *grads);
+    lab_send(RESULT, NULL, grads, numel * sizeof *grads);
 }
 
 int main(int argc, char **argv)

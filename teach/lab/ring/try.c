@@ -355,7 +355,7 @@ static void answer(ProcessGroup *pg, const Order *order, void *data)
     char *whole = array_of(all, call.type), *share = array_of(call.count, call.type);
     memcpy(gathers ? share : whole, data, order->bytes);
     call_learner(pg, &call, whole, share);
-    lab_tell(RESULT, NULL, scatters ? share : whole, out * size);
+    lab_send(RESULT, NULL, scatters ? share : whole, out * size);
     free(share);
     free(whole);
 }

@@ -317,7 +317,7 @@ static void try_rung(ProcessGroup *pg, void *context)
  * Replies with the size, and the count and the rows of each next. */
 static void answer(ProcessGroup *pg, const Order *order, void *data)
 {
-    static int64_t told[1 << 16];
+    static int64_t values[1 << 16];
     const int32_t *word = order->word, *pair = data;
     Sampler sampler;
     size_t count = 1, index[1 << 12];
@@ -337,13 +337,13 @@ static void answer(ProcessGroup *pg, const Order *order, void *data)
             continue;
         const size_t got = sampler_next(&sampler, index, (size_t)pair[i + 1]);
         CHECK(got <= (size_t)pair[i + 1] && count + got < 1 << 16, "too many rows");
-        told[count++] = (int64_t)got;
+        values[count++] = (int64_t)got;
         for (size_t k = 0; k < got; k++)
-            told[count++] = (int64_t)index[k];
+            values[count++] = (int64_t)index[k];
     }
-    told[0] = (int64_t)sampler.size;
+    values[0] = (int64_t)sampler.size;
     sampler_free(&sampler);
-    lab_tell(RESULT, NULL, told, count * sizeof *told);
+    lab_send(RESULT, NULL, values, count * sizeof *values);
 }
 
 int main(int argc, char **argv)

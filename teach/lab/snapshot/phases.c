@@ -371,12 +371,12 @@ void answer_run(ProcessGroup *pg, const Order *order, void *data)
     } else {
         snapshots_stop(&run.snapshots);
     }
-    float told[3][MOST_NUMEL];
+    float results[3][MOST_NUMEL];
     const size_t numel = model->numel;
-    float *next = told[0];
+    float *next = results[0];
     for (int i = 0; i < 3; i++, next += numel)
         memcpy(next, i == 0 ? model->params : run.optim.state[i - 1], numel * sizeof(float));
-    lab_tell(RESULT, (int32_t[7]){ (int32_t)model->step, run.sampler.epoch }, told,
+    lab_send(RESULT, (int32_t[7]){ (int32_t)model->step, run.sampler.epoch }, results,
              3 * numel * sizeof(float));
 }
 

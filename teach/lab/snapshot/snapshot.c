@@ -79,14 +79,14 @@ static bool newest_below(const char *folder, uint64_t *step, char path[PATH_MAX]
     return found;
 }
 
-/* Writes a snapshot of the state, on rank 0. False: it could not be written. */
+/* Writes a snapshot of the state, on rank 0. Returns false if it cannot. */
 static bool save(Snapshots *snapshots)
 {
     (void)snapshots, (void)run_id;
     die("rung 1 is not written yet");
 }
 
-/* Restores the state from a file, on rank 0. False, and nothing is changed, if it cannot. */
+/* Restores the state from a file, on rank 0. Returns false, and changes nothing, if it cannot. */
 static bool load(Snapshots *snapshots, const char *path)
 {
     (void)snapshots, (void)path;
@@ -110,7 +110,7 @@ int snapshots_resume(Snapshots *snapshots)
     die("rung 1 is not written yet");
 }
 
-/* Given: collective. False: the weights are not finite, and not worth a snapshot. */
+/* Given, and collective. Returns whether the weights are finite, and so may be saved. */
 bool snapshots_check_divergence(Snapshots *snapshots)
 {
     const Divergence divergence = model_divergence(snapshots->checkpoint->optim->model);

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-PATIENCE = min(20, max(8, int(os.environ.get("LAB_SECONDS", 60)) / 8))  # seconds for an answer
+TIMEOUT = min(20, max(8, int(os.environ.get("LAB_SECONDS", 60)) / 8))  # seconds for an answer
 MAGIC = 0x3C85F7CE
 GOLDEN = Path(__file__).resolve().parents[3] / "tests/golden/tcpstore.jsonl"  # of PyTorch's clients and its server
 
@@ -93,8 +93,8 @@ class Server:
         self.port = self.answer("does not start")
 
     def answer(self, what, name="crash"):
-        if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
-            raise Fault(name, f"the store {what} within {PATIENCE:.0f} s")
+        if not select.select([self.process.stdout], [], [], TIMEOUT)[0]:
+            raise Fault(name, f"the store {what} within {TIMEOUT:.0f} s")
         line = self.process.stdout.readline()
         if line == "":
             raise EOFError
@@ -119,7 +119,7 @@ class Server:
 class Client:
     def __init__(self, server, validated):
         self.server = server
-        self.socket = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+        self.socket = socket.create_connection(("127.0.0.1", server.port), TIMEOUT)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pings = 0
         if validated:
@@ -130,7 +130,7 @@ class Client:
             self.socket.sendall(data)
 
     def receive(self, count):
-        """At most so many bytes; fewer if no more come."""
+        """At most this many bytes; fewer if no more come."""
         data = b""
         with contextlib.suppress(ConnectionError, TimeoutError):
             while len(data) < count and (part := self.socket.recv(count - len(data))):

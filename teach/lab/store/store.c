@@ -6,7 +6,7 @@
  *
  *     feed(server, client, data, count)   with what a client has sent: a piece of any size
  *     send_replies(client)                when a client whose `out` is not empty can take more
- *     forget(client)                      when a client has left
+ *     free_buffers(client)                when a client has left
  *
  * The functions of store_protocol.h help: Bytes grows at its end and is consumed at its front,
  * take_u64 and take_blob read arguments, request_measure says where a request ends.
@@ -74,7 +74,7 @@ static bool erase(StoreServer *server, Blob key)
 
 /* ---- requests ---- */
 
-/* Sends what the client takes of its `out` without waiting. False: the connection is broken. */
+/* Sends of `out` what the client takes at once. Returns false if the connection is broken. */
 static bool send_replies(Client *client)
 {
     (void)client;
@@ -87,7 +87,7 @@ static void wake(StoreServer *server)
     (void)server;
 }
 
-/* Executes a whole request: its arguments begin at `at` and have `bytes` bytes. False: hang up. */
+/* Executes a whole request with `bytes` bytes of arguments at `at`. Returns false to hang up. */
 static bool execute(StoreServer *server, Client *client, StoreOperation operation, Cursor at,
                     size_t bytes)
 {
@@ -104,15 +104,15 @@ static bool execute(StoreServer *server, Client *client, StoreOperation operatio
     }
 }
 
-/* Executes the requests that these bytes complete. False: hang up. */
+/* Executes the requests that these bytes complete. Returns false to hang up. */
 static bool feed(StoreServer *server, Client *client, const void *data, size_t count)
 {
     (void)server, (void)client, (void)data, (void)count, (void)execute, (void)wake;
     die("rung 1 is not written yet");
 }
 
-/* A client has left: frees what it has. */
-static void forget(Client *client)
+/* Frees what a client that has left still has. */
+static void free_buffers(Client *client)
 {
     bytes_free(&client->in);
     bytes_free(&client->out);
@@ -123,7 +123,7 @@ static void forget(Client *client)
 
 static void drop_client(StoreServer *server, Client *client)
 {
-    forget(client);
+    free_buffers(client);
     LIST_REMOVE(client, next);
     server->num_clients--;
     close(client->fd);
@@ -141,7 +141,7 @@ static void accept_client(StoreServer *server)
     server->num_clients++;
 }
 
-/* False: the client has left, or must. */
+/* Returns false if the client has left, or must. */
 static bool receive(StoreServer *server, Client *client)
 {
     uint8_t data[64 << 10];
@@ -151,7 +151,7 @@ static bool receive(StoreServer *server, Client *client)
     return feed(server, client, data, (size_t)count);
 }
 
-/* Sleeps until something can be done, then does it. False: stop. */
+/* Sleeps until something can be done, then does it. Returns false to stop. */
 static bool serve_turn(StoreServer *server)
 {
     struct pollfd *ready = mem_calloc((size_t)server->num_clients + 2, sizeof *ready);

@@ -29,7 +29,7 @@ def rank_main(rank, world, options, by_world):
 
 
 def train(command, options, world, steps):
-    """Our weights after so many steps."""
+    """Our weights after this many steps."""
     with tempfile.TemporaryDirectory() as scratch:
         given = {"nproc": world, "dropout": "off", "threads": 1, "save-every": 0, "checkpoint-dir": scratch,
                  "max-steps": steps, **options}

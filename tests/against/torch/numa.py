@@ -27,8 +27,8 @@ def draw(rng, folder):
     """Makes a machine. Returns the cores that a process may use, and the node of each GPU."""
     sockets, per_socket, threads = rng.choice((1, 2)), rng.choice((1, 2, 4)), rng.choice((1, 2))
     num_nodes = max(2, sockets * per_socket)
-    cores = rng.choice((2, 3, 8))  # of a node, each of so many threads
-    complex_ = rng.choice((1, 2, 8))  # so many cores share a cache
+    cores = rng.choice((2, 3, 8))  # of a node, each of this many threads
+    complex_ = rng.choice((1, 2, 8))  # this many cores share a cache
     total = num_nodes * cores
     allowed = set()
     for node in range(num_nodes):

@@ -24,7 +24,7 @@ def train(options, scratch=None, world=1, step=3):
 
 
 def aside(program, options, world, steps):
-    """Runs a program of beyond/ for so many steps. Returns its losses [rank][step], and the tensors of the file that it saves."""
+    """Runs a program of beyond/ for this many steps. Returns its losses [rank][step], and the tensors of the file that it saves."""
     from safetensors.torch import load_file
 
     with tempfile.TemporaryDirectory() as scratch:

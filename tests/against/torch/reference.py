@@ -69,7 +69,7 @@ class Job:
         return [loss.item() for loss in losses]
 
     def train(self, first=0):
-        """The losses of every rank in the steps after the first so many, up to max-steps."""
+        """The losses of every rank in the steps after this many, up to max-steps."""
         steps = list(self.batches())[first:self.options.get("max-steps")]
         return list(zip(*(self.step(batches) for batches in steps)))
 

@@ -8,8 +8,8 @@ import torch.distributed as dist
 import ours
 
 PEER = os.path.join(ours.BUILD, "tests/against/torch/store_peer")
-PATIENCE = 300  # seconds, of clients that shall not be disappointed
-CROWD = 64
+TIMEOUT = 300  # seconds, of clients that shall not be disappointed
+NUM_CLIENTS = 64
 
 
 def seconds(number):
@@ -19,7 +19,7 @@ def seconds(number):
 class OurClient:
     """store_peer, with the methods of PyTorch's TCPStore."""
 
-    def __init__(self, port, timeout=PATIENCE):
+    def __init__(self, port, timeout=TIMEOUT):
         self.process = subprocess.Popen([PEER, "client", "127.0.0.1", str(port), str(timeout)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -66,11 +66,11 @@ class OurClient:
     def close(self):
         self.process.stdin.close()
         self.process.stdout.close()
-        assert self.process.wait(PATIENCE) == 0
+        assert self.process.wait(TIMEOUT) == 0
 
 
 class TorchClient:
-    def __init__(self, port, timeout=PATIENCE):
+    def __init__(self, port, timeout=TIMEOUT):
         # With a world size it counts itself as a worker, under a hidden key.
         self.store = dist.TCPStore("127.0.0.1", port, world_size=2, is_master=False,
                                    timeout=seconds(timeout))
@@ -107,7 +107,7 @@ class TorchServer:
 
     def __enter__(self):
         self.store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False,
-                                   use_libuv=self.use_libuv, timeout=seconds(PATIENCE))
+                                   use_libuv=self.use_libuv, timeout=seconds(TIMEOUT))
         self.port = self.store.port
         return self
 
@@ -174,7 +174,7 @@ def blocking(a, b, pool):
         done, _ = concurrent.futures.wait([waiting], 0.2)  # give it time to come to wait
         assert not done
         wake()
-        waiting.result(PATIENCE)
+        waiting.result(TIMEOUT)
 
     woken(lambda: b.wait("w1"), lambda: a.set("w1", b""))
     woken(lambda: b.get("w2"), lambda: a.add("w2", 1))
@@ -219,7 +219,7 @@ def prefixes(pool):
         assert inner.get("other") == b"2" and sorted(inner.list_keys()) == ["key", "other"]
         waiting = pool.submit(lambda: inner.barrier("meet", 2))
         dist.PrefixStore("outer", dist.PrefixStore("inner", c.store)).barrier("meet", 2)
-        waiting.result(PATIENCE)
+        waiting.result(TIMEOUT)
         b.close()
     print("prefixes are the same on both sides")
 
@@ -235,7 +235,7 @@ def workers():
         client.process.stdin.flush()
     port, fd = listener.getsockname()[1], listener.detach()
     server = dist.TCPStore("127.0.0.1", port, world_size=3, is_master=True, wait_for_workers=True,
-                           timeout=seconds(PATIENCE), master_listen_fd=fd)
+                           timeout=seconds(TIMEOUT), master_listen_fd=fd)
     places = sorted(int(client.process.stdout.readline()) for client in clients)
     assert places in ([1, 2], [1, 3], [2, 3]), places
     for client in clients:
@@ -257,33 +257,33 @@ def timeouts():
                 client.set("missing", b"late")  # of no interest to anybody now
                 assert client.get("k") == b"v" and client.delete_key("missing")
                 client.close()
-            impatient = TorchClient(host.port, 5)
+            short_timeout = TorchClient(host.port, 5)
             try:
-                impatient.get("missing")
+                short_timeout.get("missing")
                 raise AssertionError("there is nothing to get")
             except dist.DistStoreError:
                 pass
             died = subprocess.run([PEER, "client", "127.0.0.1", str(host.port), "5"], text=True,
-                                  input="wait missing\n", capture_output=True, timeout=PATIENCE)
+                                  input="wait missing\n", capture_output=True, timeout=TIMEOUT)
             assert died.returncode == 1 and died.stderr.count("\n") == 1, died
             assert "missing" in died.stderr and died.stdout == "", died
             print("%s server: %s" % (name, died.stderr.strip()), flush=True)
 
 
-def one_of_crowd(client, number):
+def run_client(client, number):
     """Everybody counts, writes, waits for all, and reads of two others."""
     client.add("count", 1)
     client.set("from%d" % number, b"%d" % number)
-    client.barrier("all", CROWD)
-    for other in (number + 1) % CROWD, (number * 7) % CROWD:
+    client.barrier("all", NUM_CLIENTS)
+    for other in (number + 1) % NUM_CLIENTS, (number * 7) % NUM_CLIENTS:
         assert client.get("from%d" % other) == b"%d" % other
-    assert client.get("count") == b"%d" % CROWD
-    client.barrier("end", CROWD)
+    assert client.get("count") == b"%d" % NUM_CLIENTS
+    client.barrier("end", NUM_CLIENTS)
     client.close()
 
 
 def fork_all(count, target, *args):
-    """Runs target(number, *args) in so many processes, PyTorch and all; each must succeed."""
+    """Runs target(number, *args) in this many processes, PyTorch and all; each must succeed."""
     fork = multiprocessing.get_context("fork")
     processes = [fork.Process(target=target, args=(i, *args), daemon=True) for i in range(count)]
     for process in processes:
@@ -296,18 +296,18 @@ def fork_all(count, target, *args):
 def crowd():
     """64 of PyTorch's at once on our server, and 64 of ours on each of PyTorch's and on ours."""
     with ours.Server() as host:
-        fork_all(CROWD, lambda i: one_of_crowd(TorchClient(host.port), i))
-    print("%d PyTorch clients on our server" % CROWD, flush=True)
+        fork_all(NUM_CLIENTS, lambda i: run_client(TorchClient(host.port), i))
+    print("%d PyTorch clients on our server" % NUM_CLIENTS, flush=True)
     for name, server in SERVERS.items():
-        with server() as host, concurrent.futures.ThreadPoolExecutor(CROWD) as pool:
-            clients = [OurClient(host.port) for _ in range(CROWD)]
-            list(pool.map(one_of_crowd, clients, range(CROWD), timeout=ours.ENDLESS))
-        print("%d of our clients on the server that is %s" % (CROWD, name), flush=True)
+        with server() as host, concurrent.futures.ThreadPoolExecutor(NUM_CLIENTS) as pool:
+            clients = [OurClient(host.port) for _ in range(NUM_CLIENTS)]
+            list(pool.map(run_client, clients, range(NUM_CLIENTS), timeout=ours.ENDLESS))
+        print("%d of our clients on the server that is %s" % (NUM_CLIENTS, name), flush=True)
 
 
 def gloo_rank(rank, world):
     os.environ.update(RANK=str(rank))
-    dist.init_process_group("gloo", timeout=seconds(PATIENCE))
+    dist.init_process_group("gloo", timeout=seconds(TIMEOUT))
     assert dist.get_rank() == rank and dist.get_world_size() == world
     sum_of_ranks = torch.full((1000,), float(rank))
     dist.all_reduce(sum_of_ranks)

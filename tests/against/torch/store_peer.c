@@ -179,7 +179,7 @@ static const struct {
     { "barrier", 2, do_wait },
 };
 
-static void obey(Store *store, char *line)
+static void execute(Store *store, char *line)
 {
     char *word[MAX_WORDS + 1] = { NULL };
     int count = 0;
@@ -203,7 +203,7 @@ static void run_client(char **argv)
     char *line = NULL;
     size_t capacity = 0;
     while (getline(&line, &capacity, stdin) > 0)
-        obey(&store, line);
+        execute(&store, line);
     free(line);
     store_free(&store);
 }

@@ -16,13 +16,13 @@ def quoted(name):
 
 def run(name):
     twin = trap_twin.Twin(name)
-    for mended in False, True:
-        twin.write(mended)
+    for fixed in False, True:
+        twin.write(fixed)
         done = subprocess.run(["sh", "-c", twin.script()], stdout=subprocess.PIPE, text=True, timeout=600)
         shown = re.search(twin.symptom, done.stdout, re.M) is not None
-        print(f"twin {name}, {'mended' if mended else 'broken'}: {'the' if shown else 'no'} symptom", flush=True)
-        assert shown != mended, done.stdout
-        for commands, lines in quoted(name) if not mended else []:
+        print(f"twin {name}, {'mended' if fixed else 'broken'}: {'the' if shown else 'no'} symptom", flush=True)
+        assert shown != fixed, done.stdout
+        for commands, lines in quoted(name) if not fixed else []:
             filters = commands.partition("|")[2] or "cat"
             printed = subprocess.run(["sh", "-c", filters], input=done.stdout, stdout=subprocess.PIPE, text=True).stdout
             # Which rank of trap 22 notices first is chance: the other one may only see a closed connection.

@@ -174,13 +174,13 @@ static void wait_by_ticks(void)
         sched_yield();
 }
 
-static void wait_and_tell(void (*wait)(void), int ready, int told)
+static void wait_and_report(void (*wait)(void), int ready, int report)
 {
     const double begun = seconds_now();
     write_all(ready, "", 1);
     wait();
     const double seconds = seconds_now() - begun;
-    write_all(told, &seconds, sizeof seconds);
+    write_all(report, &seconds, sizeof seconds);
     _exit(0);
 }
 
@@ -190,14 +190,14 @@ static void test_stopped_waits(void **state)
     (void)state;
     void (*const waits[])(void) = { wait_asleep, wait_busy, wait_by_ticks };
     pid_t child[LENGTH(waits)];
-    int told[LENGTH(waits)][2], ready[2];
+    int report[LENGTH(waits)][2], ready[2];
     char byte;
     assert_int_equal(pipe(ready), 0);
     for (size_t i = 0; i < LENGTH(waits); i++) {
-        assert_int_equal(pipe(told[i]), 0);
+        assert_int_equal(pipe(report[i]), 0);
         child[i] = fork();
         if (child[i] == 0)
-            wait_and_tell(waits[i], ready[1], told[i][1]);
+            wait_and_report(waits[i], ready[1], report[i][1]);
         assert_int_equal(read(ready[0], &byte, 1), 1);
     }
     usleep(300 * 1000); // they wait by now; a child that does not yet wait misses the stop
@@ -208,7 +208,7 @@ static void test_stopped_waits(void **state)
         kill(child[i], SIGCONT);
     for (size_t i = 0; i < LENGTH(waits); i++) {
         double seconds = 0;
-        assert_int_equal(read(told[i][0], &seconds, sizeof seconds), sizeof seconds);
+        assert_int_equal(read(report[i][0], &seconds, sizeof seconds), sizeof seconds);
         assert_true(seconds > WAIT_SECONDS + STOP_SECONDS - 0.5);
         waitpid(child[i], NULL, 0);
     }

@@ -10,7 +10,7 @@
 
 enum { NUM_WRITERS = 6, NUM_LINES = 200 };
 
-static void say_all(const void *context)
+static void log_all(const void *context)
 {
     (void)context;
     log_print("result %d", 1);
@@ -26,13 +26,13 @@ static void say_all(const void *context)
 static void test_labels(void **state)
 {
     (void)state;
-    assert_int_equal(child_run(say_all, NULL), 1);
+    assert_int_equal(child_run(log_all, NULL), 1);
     assert_string_equal(out, "result 1\nresult 2\n");
     assert_string_equal(err, "test_log: no rank\ntest_log: warning: no rank\n[rank 1/4] hello\n"
                              "[rank 1/4] warning: hello again\n[rank 1/4] fatal: the end\n");
 }
 
-static void leave_a_note(void)
+static void print_note(void)
 {
     log_print("atexit");
 }
@@ -40,7 +40,7 @@ static void leave_a_note(void)
 static void fail_check(const void *context)
 {
     (void)context;
-    atexit(leave_a_note); // must not appear, because die runs no exit handlers
+    atexit(print_note); // must not appear, because die runs no exit handlers
     CHECK(1 + 1 == 2, "sum");
     CHECK(1 + 1 == 3, "1 + 1 is %d", 2);
 }
@@ -108,7 +108,7 @@ static void test_usage_error(void **state)
     assert_true(seconds_now() - begin > 0.5);
 }
 
-static void say_hostile(const void *context)
+static void log_hostile(const void *context)
 {
     (void)context;
     char text[10001] = "";
@@ -126,7 +126,7 @@ static void say_hostile(const void *context)
 static void test_hostile_lines(void **state)
 {
     (void)state;
-    assert_int_equal(child_run(say_hostile, NULL), 0);
+    assert_int_equal(child_run(log_hostile, NULL), 0);
     const char *at = out;
     for (int length = 4093; length <= 4097; length++, at += strspn(at, "x") + 1)
         assert_int_equal(strspn(at, "x"), length < 4094 ? length : 4094); // ends within PIPE_BUF

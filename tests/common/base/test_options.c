@@ -262,7 +262,7 @@ static void test_config_file(void **state)
 }
 
 /* Returns true for launcher flags that take a number, or numbers and a few words. */
-static bool wants_number(const Option *flag)
+static bool takes_number(const Option *flag)
 {
     static const char *const names[] = { "nproc-per-node", "nnodes", "redirects", "tee",
                                          "local-ranks-filter" };
@@ -293,7 +293,7 @@ static void test_launcher(void **state)
             const int status = child_run(parse_flag, &context);
             const bool is_number =
                 values[i].meaning != WORD || isspace((unsigned char)values[i].text[0]);
-            check_answer(status, status == 0 && (is_number || !wants_number(flag)), place,
+            check_answer(status, status == 0 && (is_number || !takes_number(flag)), place,
                          values[i].text);
         }
 }

@@ -27,7 +27,7 @@ static void test_full(void **state)
                        "No space left on device", "send it elsewhere");
 }
 
-static void say_to_full_disk(const void *context)
+static void log_to_full_disk(const void *context)
 {
     (void)context;
     redirect(STDERR_FILENO, "/dev/full");
@@ -40,7 +40,7 @@ static void say_to_full_disk(const void *context)
 static void test_full_error(void **state)
 {
     (void)state;
-    assert_int_equal(child_run(say_to_full_disk, NULL), 1);
+    assert_int_equal(child_run(log_to_full_disk, NULL), 1);
     assert_string_equal(out, "a result\n");
 }
 

@@ -154,7 +154,7 @@ static void test_lines_and_bytes(void **state)
 {
     (void)state;
     const char *const dirs[] = { "one", "another/and/deeper/" };
-    char dir[64], path[128], expected[512], said[512];
+    char dir[64], path[128], expected[512], output[512];
     char *content[2];
     size_t bytes[2];
     for (int i = 0; i < 2; i++) {
@@ -177,15 +177,15 @@ static void test_lines_and_bytes(void **state)
         dup2(terminal, STDOUT_FILENO);
         close(terminal);
         close(ends[1]);
-        const ssize_t length = read(ends[0], said, sizeof said - 1);
+        const ssize_t length = read(ends[0], output, sizeof output - 1);
         close(ends[0]);
         assert_true(length > 0);
-        said[length] = '\0';
+        output[length] = '\0';
         snprintf(expected, sizeof expected,
                  "Epoch 3 | Training checkpoint saved at %s/epoch_4.safetensors\n"
                  "Epoch 4 | Training checkpoint saved at %s/linear_random.safetensors\n",
                  dir, dir);
-        assert_string_equal(said, expected);
+        assert_string_equal(output, expected);
 
         snprintf(path, sizeof path, "%s/linear_random.safetensors", dir);
         content[i] = get_file(path, &bytes[i]);

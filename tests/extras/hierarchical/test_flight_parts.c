@@ -8,7 +8,7 @@ static void parts_body(Rank *rank)
     ProcessGroup pg, part;
     join(rank, &pg);
     process_group_split(&part, &pg, rank->rank / 2);
-    meet(&part);
+    run_barrier(&part);
     if (rank->rank == 3) {
         await_call(2, 3, false);
         await_call(0, 4, false);

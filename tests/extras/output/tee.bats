@@ -52,7 +52,7 @@ load ../../steps/ddprun_helper
     export -f lines
     ddprun --log-dir "$OUT/l" -t 1 bash -c 'python3 -c "import fcntl; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20)"
         echo $$ > "$OUT/rank"; lines' | {
-        await [ -s "$OUT/rank" ] # nobody reads until it has ended
+        await [ -s "$OUT/rank" ] # no process reads until it has ended
         await [ ! -e "/proc/$(cat "$OUT/rank")" ]
         cat > "$OUT/console"
     }

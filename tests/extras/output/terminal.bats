@@ -2,7 +2,7 @@
 
 bats_require_minimum_version 1.5.0
 load ../../steps/ddprun_helper
-load ../../helpers/patience
+load ../../helpers/scaled_timeout
 
 on_terminal() { # COLUMNS COMMAND...: without the bar, and without colours unless COLOURS is set
     timeout 200 python3 -B tests/helpers/on_terminal.py "$@" >"$OUT/shown" || status=$?
@@ -99,7 +99,7 @@ fail_together() { # COLUMNS: rank 2 of 4 is killed, the others say the same
 
 @test "while a rank waits, the bar says for whom and since when, and shows no old estimate" {
     timeout 200 python3 -B tests/helpers/on_terminal.py 80 05_fault_tolerance/ddprun --nproc-per-node 4 05_fault_tolerance/train 1 0 \
-        --max-steps 8 --threads 1 --checkpoint-dir "$OUT/ck" --inject stop:2:4 --timeout "$(patience 8)" >"$OUT/shown" || true
+        --max-steps 8 --threads 1 --checkpoint-dir "$OUT/ck" --inject stop:2:4 --timeout "$(scaled_timeout 8)" >"$OUT/shown" || true
     tr '\r' '\n' <"$OUT/shown" | grep -aoE '(epoch 0|fatal).*' >"$OUT/lines"
     cat "$OUT/lines"
     grep -qE 'epoch 0, waiting [3-9] s for rank 2 \[=+>? *\] [0-9]+/12' "$OUT/lines"

@@ -83,7 +83,7 @@ typedef struct {
     HandshakePurpose own; // the answerer's
     HandshakeHello hello; // the caller's
     HandshakeAnswer *answer;
-    HandshakePurpose heard; // the purpose that the caller has proven
+    HandshakePurpose received; // the purpose that the caller has proven
     uint8_t reply[2 * HANDSHAKE_BYTES], proof[HANDSHAKE_BYTES];
     size_t reply_bytes;
 } Talk;
@@ -103,8 +103,9 @@ static HandshakeState take(Talk *talk, const void *data, size_t count)
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(send(ends[0], data, count, 0), count);
-    talk->heard = talk->own;
-    const HandshakeState state = handshake_read(ends[1], &talk->answer, &talk->key, &talk->heard);
+    talk->received = talk->own;
+    const HandshakeState state =
+        handshake_read(ends[1], &talk->answer, &talk->key, &talk->received);
     if (state == HANDSHAKE_DONE || state == HANDSHAKE_REFUSED) {
         free(talk->answer);
         talk->answer = NULL;
@@ -148,8 +149,8 @@ static void test_who_knows_the_secret_is_let_in(void **state)
     prove_as(&talk, 'c', &talk.key);
     assert_int_equal(send_proof(&talk), HANDSHAKE_DONE);
     assert_int_equal(talk.reply_bytes, 1);
-    assert_int_equal(talk.heard.caller, 4);
-    assert_int_equal(talk.heard.channel, 1);
+    assert_int_equal(talk.received.caller, 4);
+    assert_int_equal(talk.received.channel, 1);
 }
 
 /* The seal reserves a place, so it must cover every byte before it, with the right key; but with a
@@ -285,8 +286,9 @@ static void *answer_loop(void *argument)
     struct pollfd arrival = { .fd = other->fd, .events = POLLIN };
     while (!other->reflects && poll(&arrival, 1, -1) == 1) {
         HandshakePurpose purpose = talk.own;
-        const HandshakeState heard = handshake_read(other->fd, &talk.answer, &talk.key, &purpose);
-        if (heard == HANDSHAKE_DONE || heard == HANDSHAKE_REFUSED)
+        const HandshakeState received =
+            handshake_read(other->fd, &talk.answer, &talk.key, &purpose);
+        if (received == HANDSHAKE_DONE || received == HANDSHAKE_REFUSED)
             break;
     }
     free(talk.answer);

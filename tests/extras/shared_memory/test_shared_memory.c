@@ -113,13 +113,13 @@ static void tiny_body(Rank *rank)
             usleep(10 * chance);
         const int root = i % pg.world_size;
         const bool is_last = seconds_now() > end;
-        int64_t sum = i + pg.rank, told = pg.rank != root ? 0 : is_last ? -i : i;
+        int64_t sum = i + pg.rank, value = pg.rank != root ? 0 : is_last ? -i : i;
         all_reduce(&pg, &sum, 1, INT64, REDUCE_MAX);
         CHECK(sum == i + pg.world_size - 1, "a wrong maximum in round %d", i);
         if (i % 3 == 0)
-            broadcast(&pg, &told, 1, INT64, root);
-        CHECK(i % 3 > 0 || llabs(told) == i, "a wrong broadcast in round %d", i);
-        if (i % 3 == 0 && told < 0)
+            broadcast(&pg, &value, 1, INT64, root);
+        CHECK(i % 3 > 0 || llabs(value) == i, "a wrong broadcast in round %d", i);
+        if (i % 3 == 0 && value < 0)
             break;
     }
     process_group_destroy(&pg);

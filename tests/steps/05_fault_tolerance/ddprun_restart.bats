@@ -50,7 +50,7 @@ two_nodes() {
         [ $RANK = 1 ] && exit 0; [ $RANK = 0 ] && exec sleep 1000
         until [ "$(wc -l < "$OUT/attempt_$TORCHELASTIC_RESTART_COUNT")" -eq 3 ]; do sleep 0.02; done; exit 7'
     [ "$status_0 $status_1" = "7 7" ]
-    [ "$SECONDS" -le 100 ] # and nobody has waited for --shutdown-timeout
+    [ "$SECONDS" -le 100 ] # and no process has waited for --shutdown-timeout
     for attempt in 0 1 2; do
         [ "$(sort "$OUT/attempt_$attempt")" = "0/3 $attempt/2
 1/3 $attempt/2

@@ -13,15 +13,15 @@ void sum(ProcessGroup *pg)
     STAY;
 }
 
-const int meet_line = __LINE__ + 3;
-void meet(ProcessGroup *pg)
+const int barrier_line = __LINE__ + 3;
+void run_barrier(ProcessGroup *pg)
 {
     barrier(pg);
     STAY;
 }
 
-const int tell_line = __LINE__ + 3;
-void tell(ProcessGroup *pg)
+const int broadcast_line = __LINE__ + 3;
+void run_broadcast(ProcessGroup *pg)
 {
     broadcast(pg, data, 10, INT32, 0);
     STAY;

@@ -15,16 +15,16 @@
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 
-#define PATIENCE 200.0 // seconds to wait for a verdict; the ranks' calls have 300
+#define TIMEOUT 200.0 // seconds to wait for a verdict; the ranks' calls have 300
 
 static char dir[] = "/tmp/test_flight.XXXXXX"; // folder of the records
 static FlightRecorder recorder;
 
 /* Calls of a group, and the lines of flight_run.c that the records show as their callers. */
 void sum(ProcessGroup *pg); // all_reduce of 18432 float32 (mean)
-void meet(ProcessGroup *pg); // barrier
-void tell(ProcessGroup *pg); // broadcast of 10 int32 from rank 0
-extern const int sum_line, meet_line, tell_line;
+void run_barrier(ProcessGroup *pg); // barrier
+void run_broadcast(ProcessGroup *pg); // broadcast of 10 int32 from rank 0
+extern const int sum_line, barrier_line, broadcast_line;
 
 /* Joins a group whose calls are recorded. The first, #0, is the recorder's own. */
 static inline void join(Rank *rank, ProcessGroup *pg)
@@ -46,7 +46,7 @@ static inline void await_call(int rank, int op_id, bool given_up)
 {
     char reason[128], path[128];
     snprintf(path, sizeof path, "%s/flight/rank%d.flight", dir, rank);
-    const double end = seconds_now() + PATIENCE;
+    const double end = seconds_now() + TIMEOUT;
     for (bool there = false; !there; usleep(1000)) {
         FlightRecord *record = flight_record_read(path, reason, sizeof reason);
         const FlightEntry *entry = record != NULL ? &record->entry[op_id] : NULL;
@@ -87,7 +87,7 @@ static inline bool verdict_has(const char *text)
 static inline void await_verdict(const char *text)
 {
     char verdict[DIAGNOSIS_BYTES] = "";
-    for (const double end = seconds_now() + PATIENCE; strstr(verdict, text) == NULL;) {
+    for (const double end = seconds_now() + TIMEOUT; strstr(verdict, text) == NULL;) {
         CHECK(seconds_now() < end, "\"%s\" is not in \"%s\"", text, verdict);
         read_verdict(verdict);
         usleep(1000);

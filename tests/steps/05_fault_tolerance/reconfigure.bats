@@ -2,7 +2,7 @@
 # The survivors of a failure continue in the same processes, and the final file is that of an undisturbed run.
 
 load ../../faults/faults_helper
-load ../../helpers/patience
+load ../../helpers/scaled_timeout
 
 # train DIR RANKS OPTIONS...: a small run; with RECONFIGURE=1 unless QUIET is set.
 train() {
@@ -45,12 +45,12 @@ same() {
 
 @test "a rank that hangs is killed after --timeout, and replaced" {
     for victim in 0 2; do
-        same stopped 4 --timeout "$(patience 2)" --inject "stop:$victim:6"
+        same stopped 4 --timeout "$(scaled_timeout 2)" --inject "stop:$victim:6"
         grep -q "rank $victim is missing in all_reduce .*: this rank leaves the group" <<<"$output"
         grep -q "^ddprun: rank $victim keeps the others waiting: killing process" <<<"$output"
         [ "$(grep -c "^ddprun: rank $victim: killed by SIGKILL; a new" <<<"$output")" -eq 1 ]
     done
-    same both 4 --timeout "$(patience 2)" --inject stop:1:6,kill:2:6
+    same both 4 --timeout "$(scaled_timeout 2)" --inject stop:1:6,kill:2:6
 }
 
 @test "killed at any message of a step, of forming a group, or of the state: nothing is lost" {

@@ -3,7 +3,7 @@
 # undisturbed run.
 
 load ../../faults/faults_helper
-load ../../helpers/patience
+load ../../helpers/scaled_timeout
 
 options=(--model linear --num-samples 512 --epochs 3 --threads 1 --momentum 0.9 --device cpu --save-every 0)
 
@@ -75,7 +75,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     for (size_t i = 0; i < message->msg_iovlen; i++)
         bytes += message->msg_iov[i].iov_len;
     if (fd == cut && !strcmp(getenv("CUT"), "silent"))
-        return (ssize_t)bytes; /* nobody hears it, and nobody is told */
+        return (ssize_t)bytes; /* it is lost, without an error */
     return ((ssize_t(*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg"))(fd, message, flags);
 }
 
@@ -105,7 +105,7 @@ END
     quiet 3
     cutter
     RECONFIGURE=1 MAX_RESTARTS=3 CUT=silent CUT_AT=10 DDP_SHM_DISABLE=1 LD_PRELOAD=$OUT/cut.so run -0 timeout 200 \
-        $RUN 3 "${options[@]}" --timeout "$(patience 2)" --checkpoint-dir "$OUT/silent"
+        $RUN 3 "${options[@]}" --timeout "$(scaled_timeout 2)" --checkpoint-dir "$OUT/silent"
     echo "$output"
     same 3 silent
     [[ $output == *"did not end within "*"this rank leaves the group"*" goes on after step"* || $output == *"keeps the others waiting"* ]]

@@ -6,7 +6,7 @@ static void well_body(Rank *rank)
 {
     ProcessGroup pg;
     join(rank, &pg);
-    meet(&pg);
+    run_barrier(&pg);
     sum(&pg);
     bool seen = false;
     while (!seen) { // because a rank that is delayed for two seconds seems to hang
@@ -27,7 +27,7 @@ static void killed_body(Rank *rank)
 {
     ProcessGroup pg;
     join(rank, &pg);
-    meet(&pg);
+    run_barrier(&pg);
     if (rank->rank == 1) {
         await_call(0, 2, false);
         await_call(2, 2, false);
@@ -69,7 +69,7 @@ static void test_a_killed_rank_and_its_record(void **state)
     snprintf(text, sizeof text, "(process %d on ", record->pid);
     expect_verdict(false, text);
     snprintf(text, sizeof text, " is gone; its last call, barrier #1 at flight_run.c:%d, completed",
-             meet_line);
+             barrier_line);
     expect_verdict(false, text);
     free(record);
 }
@@ -137,7 +137,7 @@ static void long_body(Rank *rank)
     ProcessGroup pg;
     join(rank, &pg);
     for (int i = 0; i < 3 * FLIGHT_ENTRIES; i++)
-        meet(&pg);
+        run_barrier(&pg);
     leave(&pg);
 }
 

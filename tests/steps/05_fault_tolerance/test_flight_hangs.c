@@ -58,7 +58,7 @@ static void late_body(Rank *rank)
     ((Mesh *)pg.state)->timeout = 1; // the backend's state begins with the mesh
     if (rank->rank == 1)
         await_call(0, 1, true);
-    meet(&pg);
+    run_barrier(&pg);
 }
 
 static void test_a_rank_that_comes_too_late(void **state)
@@ -75,12 +75,12 @@ static void mismatch_body(Rank *rank)
 {
     ProcessGroup pg;
     join(rank, &pg);
-    meet(&pg);
+    run_barrier(&pg);
     if (rank->rank == 1) {
         await_call(0, 2, false);
         await_call(2, 2, false);
     }
-    (rank->rank == 1 ? tell : sum)(&pg);
+    (rank->rank == 1 ? run_broadcast : sum)(&pg);
 }
 
 static void test_ranks_that_call_something_else(void **state)
@@ -93,7 +93,7 @@ static void test_ranks_that_call_something_else(void **state)
              "The ranks' calls differ: rank 1 calls broadcast #2 of 10 int32 from rank 0 at "
              "flight_run.c:%d, ranks 0 and 2 call all_reduce #2 of 18432 float32 (mean) at "
              "flight_run.c:%d.",
-             tell_line, sum_line);
+             broadcast_line, sum_line);
     expect_verdict(false, text);
 }
 

@@ -14,7 +14,7 @@
 #include "tests/common/save/checkpoint_run.h"
 #include "tests/helpers/ranks.h"
 
-enum { NUM_KILLS = 12, PATIENCE = 300 };
+enum { NUM_KILLS = 12, TIMEOUT = 300 };
 
 static ProcessGroup alone = { .world_size = 1 }; // only its rank is used
 static FlightRecorder no_record;
@@ -118,7 +118,7 @@ static void test_when(void **state)
     run_free(&run);
 }
 
-static void go_on(const void *context)
+static void resume_training(const void *context)
 {
     Run run;
     Snapshots snapshots;
@@ -149,7 +149,7 @@ static void test_cannot_write(void **state)
     static const char *const reasons[] = { "Permission denied", "File too large" };
     for (int i = getuid() == 0 ? 0 : 1; i < 2; i++) {
         chmod(folder, 0777);
-        assert_int_equal(child_run(go_on, i == 0 ? NULL : ""), 1);
+        assert_int_equal(child_run(resume_training, i == 0 ? NULL : ""), 1);
         chmod(folder, 0700);
         assert_non_null(strstr(out, "snapshot_e0_s1.safetensors\nwent on\n"));
         const char *warning = err;
@@ -197,7 +197,7 @@ static void test_no_folder(void **state)
     assert_non_null(strstr(err, "fatal: cannot create the folder "));
 }
 
-static void train_for_ever(const void *context)
+static void train_forever(const void *context)
 {
     (void)context;
     Run run;
@@ -211,7 +211,7 @@ static void train_for_ever(const void *context)
 
 static void wait_for(const char *pattern, int count)
 {
-    for (const double end = seconds_now() + PATIENCE; count_files(pattern) < count; usleep(200))
+    for (const double end = seconds_now() + TIMEOUT; count_files(pattern) < count; usleep(200))
         assert_true(seconds_now() < end);
 }
 
@@ -223,7 +223,7 @@ static void test_killed(void **state)
     int unfinished = 0;
     for (int i = 0; i < NUM_KILLS; i++) {
         const int nowhere = open("/dev/null", O_WRONLY);
-        const pid_t child = child_start(train_for_ever, NULL, nowhere, nowhere);
+        const pid_t child = child_start(train_forever, NULL, nowhere, nowhere);
         close(nowhere);
         wait_for("snapshot_*.safetensors", 1 + i % 2);
         if (i % 2 == 0)

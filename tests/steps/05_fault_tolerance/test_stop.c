@@ -138,7 +138,7 @@ static void test_second_interrupt(void **state)
 }
 
 /* Launchers repeat their signals, which must not delay the stop. */
-static void told_alone(const void *context)
+static void stopped_alone(const void *context)
 {
     (void)context;
     stop_listen();
@@ -148,7 +148,7 @@ static void told_alone(const void *context)
     }
 }
 
-static void told_and_joins(const void *context)
+static void stopped_and_joins(const void *context)
 {
     (void)context;
     stop_listen();
@@ -161,8 +161,9 @@ static void told_and_joins(const void *context)
 static void test_before_the_group(void **state)
 {
     (void)state;
-    assert_dies_saying(told_alone, NULL, EXIT_STOPPED, "SIG", ": ends before the group has formed");
-    assert_int_equal(child_run(told_and_joins, NULL), 0);
+    assert_dies_saying(stopped_alone, NULL, EXIT_STOPPED, "SIG",
+                       ": ends before the group has formed");
+    assert_int_equal(child_run(stopped_and_joins, NULL), 0);
 }
 
 static void ignored(const void *context)

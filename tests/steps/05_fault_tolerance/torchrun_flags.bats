@@ -67,7 +67,7 @@ DDPRUN=05_fault_tolerance/ddprun
     signalled HUP 'sleep 100'
     [ "$status" -eq 129 ]
     [ -z "$output" ]
-    await nobody_left
+    await no_process_left
     await swept
 }
 

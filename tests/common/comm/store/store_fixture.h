@@ -47,7 +47,7 @@ static inline double deadline(void)
     return seconds_now() + TIMEOUT;
 }
 
-static inline int connect_stranger(const Fixture *f)
+static inline int connect_unproven(const Fixture *f)
 {
     const int fd = net_connect("127.0.0.1", f->port, deadline());
     assert_true(fd >= 0);

@@ -8,7 +8,7 @@
 #include "common/comm/store/store_service.h"
 
 /* Reads at most `most` bytes of the replies to a client without a socket; returns how many. */
-static inline size_t hear(Client *client, void *data, size_t most)
+static inline size_t read_reply(Client *client, void *data, size_t most)
 {
     size_t count = 0;
     while (client->unread > 0 && count < most) {
@@ -58,21 +58,21 @@ static inline size_t hear(Client *client, void *data, size_t most)
     } while (0)
 
 /* Every operation once (except VALIDATE), and the expected replies. */
-#define TALK_OF_KEYS \
+#define REQUESTS_OF_KEYS \
     PING("ping") SET("k", ONE("v")) LIST_KEYS GET("k") ADD("n", U64("\5")) GETNUMKEYS DELETE("n")
-#define HEARD_OF_KEYS "ping" U64("\1") ONE("k") ONE("v") U64("\5") U64("\2") U64("\1")
-#define TALK_OF_VALUES \
+#define REPLIES_TO_KEYS "ping" U64("\1") ONE("k") ONE("v") U64("\5") U64("\2") U64("\1")
+#define REQUESTS_OF_VALUES \
     COMPARE_SET("c", EMPTY, ONE("d")) \
     APPEND("k", ONE("w")) MULTI_SET("a", EMPTY, "b", TWO("22")) MULTI_GET("k", "b")
-#define HEARD_OF_VALUES ONE("d") TWO("vw") TWO("22")
-#define TALK_OF_WAITING \
+#define REPLIES_TO_VALUES ONE("d") TWO("vw") TWO("22")
+#define REQUESTS_OF_WAITING \
     CHECK_KEY("a") \
     WAIT("a") CANCEL_WAIT PUSH("q", ONE("x")) QUEUE_LEN("q") POP("q") BARRIER("t", "\1")
-#define HEARD_OF_WAITING \
+#define REPLIES_TO_WAITING \
     "\0" \
     "\0" \
     "\1" U64("\1") U64("\1") ONE("x") "\0"
-#define CONVERSATION TALK_OF_KEYS TALK_OF_VALUES TALK_OF_WAITING
-#define ANSWERS HEARD_OF_KEYS HEARD_OF_VALUES HEARD_OF_WAITING
+#define CONVERSATION REQUESTS_OF_KEYS REQUESTS_OF_VALUES REQUESTS_OF_WAITING
+#define ANSWERS REPLIES_TO_KEYS REPLIES_TO_VALUES REPLIES_TO_WAITING
 
 #endif

@@ -19,7 +19,7 @@
 #include "common/comm/tcp/tcp_mesh.h"
 #include "tests/helpers/unit.h"
 
-#define PATIENCE 300 // seconds allowed for immediate operations on a busy machine
+#define TIMEOUT 300 // seconds allowed for immediate operations on a busy machine
 #define NOT_OURS "203.0.113.7" // an address for documentation only (RFC 5737)
 
 static double soon(double seconds)
@@ -59,8 +59,8 @@ static void connect_pair(int ends[2])
     int port = 0;
     const int listener = net_listen("127.0.0.1", &port);
     assert_true(listener >= 0);
-    ends[0] = net_connect("127.0.0.1", port, soon(PATIENCE));
-    ends[1] = net_accept(listener, soon(PATIENCE));
+    ends[0] = net_connect("127.0.0.1", port, soon(TIMEOUT));
+    ends[1] = net_accept(listener, soon(TIMEOUT));
     assert_true(ends[0] >= 0 && ends[1] >= 0);
     close(listener);
 }
@@ -80,8 +80,8 @@ static void test_localhost_is_reached_from_this_machine_only(void **state)
         const int listener = net_listen(names[i], &port);
         assert_true(listener >= 0);
         assert_in_range(port, 1, 65535);
-        assert_true(can_connect("127.0.0.1", port, PATIENCE));
-        assert_true(can_connect("localhost", port, PATIENCE)); // which may resolve to ::1 first
+        assert_true(can_connect("127.0.0.1", port, TIMEOUT));
+        assert_true(can_connect("localhost", port, TIMEOUT)); // which may resolve to ::1 first
         char address[NI_MAXHOST];
         if (own_address(AF_INET, address))
             assert_false(can_connect(address, port, 0.05));
@@ -97,14 +97,14 @@ static void test_names_of_others_listen_everywhere(void **state)
         int port = 0;
         const int listener = net_listen(names[i], &port);
         assert_true(listener >= 0);
-        assert_true(can_connect("127.0.0.1", port, PATIENCE));
+        assert_true(can_connect("127.0.0.1", port, TIMEOUT));
         char address[NI_MAXHOST];
         if (own_address(AF_INET, address))
-            assert_true(can_connect(address, port, PATIENCE));
+            assert_true(can_connect(address, port, TIMEOUT));
         int other_port = 0;
         const int ipv6 = net_listen("::1", &other_port);
-        assert_true(ipv6 < 0 || can_connect("::1", port, PATIENCE));
-        assert_true(ipv6 < 0 || can_connect("[::1]", port, PATIENCE));
+        assert_true(ipv6 < 0 || can_connect("::1", port, TIMEOUT));
+        assert_true(ipv6 < 0 || can_connect("[::1]", port, TIMEOUT));
         close(ipv6);
         close(listener);
     }
@@ -119,7 +119,7 @@ static void test_own_address_listens_there_alone(void **state)
     int port = 0;
     const int listener = net_listen(address, &port);
     assert_true(listener >= 0);
-    assert_true(can_connect(address, port, PATIENCE));
+    assert_true(can_connect(address, port, TIMEOUT));
     assert_false(can_connect("127.0.0.1", port, 0.05));
     close(listener);
 }
@@ -196,14 +196,14 @@ static void test_closed_connection_is_an_error(void **state)
     int ends[2];
     char bytes[2];
     connect_pair(ends);
-    assert_int_equal(net_send(ends[1], "x", 1, soon(PATIENCE)), 0);
+    assert_int_equal(net_send(ends[1], "x", 1, soon(TIMEOUT)), 0);
     close(ends[1]);
-    assert_int_equal(net_recv(ends[0], bytes, 2, soon(PATIENCE)),
+    assert_int_equal(net_recv(ends[0], bytes, 2, soon(TIMEOUT)),
                      -1); // one byte has arrived, two have not
     assert_int_equal(errno, ECONNRESET);
     int failed = 0;
-    for (const double end = soon(PATIENCE); failed == 0 && seconds_now() < end;) // without SIGPIPE
-        failed = net_send(ends[0], bytes, sizeof bytes, soon(PATIENCE));
+    for (const double end = soon(TIMEOUT); failed == 0 && seconds_now() < end;) // without SIGPIPE
+        failed = net_send(ends[0], bytes, sizeof bytes, soon(TIMEOUT));
     assert_int_equal(failed, -1);
     assert_true(errno == EPIPE || errno == ECONNRESET);
     close(ends[0]);
@@ -222,7 +222,7 @@ static void test_connect_waits_for_the_listener(void **state)
     const int port = net_free_port();
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, listen_later, (void *)(intptr_t)port), 0);
-    const int fd = net_connect("localhost", port, soon(PATIENCE));
+    const int fd = net_connect("localhost", port, soon(TIMEOUT));
     assert_true(fd >= 0);
     void *listener;
     pthread_join(thread, &listener);
@@ -248,7 +248,7 @@ static void *send_among_signals(void *fd)
         usleep(5000);
         kill(getpid(), SIGUSR1);
         if (i % 4 == 0 && i < 32)
-            net_send(*(int *)fd, &text[i / 4], 1, soon(PATIENCE));
+            net_send(*(int *)fd, &text[i / 4], 1, soon(TIMEOUT));
     }
     return NULL;
 }
@@ -263,7 +263,7 @@ static void test_signals_interrupt_nothing(void **state)
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, send_among_signals, &ends[1]), 0);
     char text[9] = "";
-    assert_int_equal(net_recv(ends[0], text, 8, soon(PATIENCE)), 0);
+    assert_int_equal(net_recv(ends[0], text, 8, soon(TIMEOUT)), 0);
     assert_string_equal(text, "patience");
     assert_fails_after(net_recv(ends[0], text, 1, soon(0.1)), ETIMEDOUT, 0.1);
     pthread_join(thread, NULL);
@@ -278,7 +278,7 @@ static void *send_all(void *argument)
     uint32_t *data = mem_calloc(4 << 20, sizeof *data);
     for (uint32_t i = 0; i < 4 << 20; i++)
         data[i] = i * 2654435761u;
-    const int sent = net_send(fd, data, (4 << 20) * sizeof *data, soon(PATIENCE));
+    const int sent = net_send(fd, data, (4 << 20) * sizeof *data, soon(TIMEOUT));
     free(data);
     return (void *)(intptr_t)sent;
 }
@@ -292,7 +292,7 @@ static void test_long_messages_arrive_whole(void **state)
     assert_int_equal(pthread_create(&thread, NULL, send_all, &ends[0]), 0);
     for (uint32_t i = 0; i < 4 << 20; i += 1 << 20) {
         static uint32_t part[1 << 20];
-        assert_int_equal(net_recv(ends[1], part, sizeof part, soon(PATIENCE)), 0);
+        assert_int_equal(net_recv(ends[1], part, sizeof part, soon(TIMEOUT)), 0);
         for (uint32_t j = 0; j < 1 << 20; j++)
             if (part[j] != (i + j) * 2654435761u)
                 fail_msg("word %u is wrong", i + j);
@@ -308,8 +308,8 @@ static void test_local_address_is_numeric(void **state)
     (void)state;
     int port = 0;
     const int listener = net_listen("", &port); // "::" on most machines
-    const int fd = net_connect("127.0.0.1", port, soon(PATIENCE));
-    const int accepted = net_accept(listener, soon(PATIENCE));
+    const int fd = net_connect("127.0.0.1", port, soon(TIMEOUT));
+    const int accepted = net_accept(listener, soon(TIMEOUT));
     char address[NI_MAXHOST];
     assert_int_equal(mesh_local_address(fd, address, sizeof address), 0);
     assert_string_equal(address, "127.0.0.1");

@@ -19,7 +19,7 @@ static void test_crowds_come_and_go(void **state)
     for (int round = 0; round < 20; round++) {
         int fds[100];
         for (int i = 0; i < 100; i++)
-            fds[i] = connect_stranger(f);
+            fds[i] = connect_unproven(f);
         store_ping(&f->honest);
         for (int i = 0; i < 100; i++)
             close(fds[i]);
@@ -55,17 +55,17 @@ static StoreServer *start_with_few_descriptors(int *port)
 typedef struct {
     pid_t process;
     int arrived[2]; // a pipe
-} Crowd;
+} Clients;
 
 /* Twice as many clients as the server has descriptors, in a process of their own: each sends
  * `hello` and then nothing more. Returns when each has been answered or disconnected, or if not
  * is_answered, when each has connected. */
-static Crowd start_crowd(int port, bool is_answered, const char *hello, size_t bytes)
+static Clients start_clients(int port, bool is_answered, const char *hello, size_t bytes)
 {
-    Crowd crowd;
-    assert_int_equal(pipe(crowd.arrived), 0);
-    crowd.process = fork();
-    if (crowd.process == 0) {
+    Clients clients;
+    assert_int_equal(pipe(clients.arrived), 0);
+    clients.process = fork();
+    if (clients.process == 0) {
         alarm(900);
         for (int i = 0; i < 2 * LIMIT; i++) {
             const int fd = net_connect("127.0.0.1", port, deadline());
@@ -74,21 +74,21 @@ static Crowd start_crowd(int port, bool is_answered, const char *hello, size_t b
             if (is_answered)
                 net_recv(fd, answer, sizeof answer, deadline()); // accepted by now, or disconnected
         }
-        if (write(crowd.arrived[1], "", 1) == 1)
+        if (write(clients.arrived[1], "", 1) == 1)
             pause();
         _exit(0);
     }
     char byte;
-    assert_int_equal(read(crowd.arrived[0], &byte, 1), 1);
-    return crowd;
+    assert_int_equal(read(clients.arrived[0], &byte, 1), 1);
+    return clients;
 }
 
-static void end_crowd(Crowd crowd)
+static void end_clients(Clients clients)
 {
-    kill(crowd.process, SIGKILL);
-    waitpid(crowd.process, NULL, 0);
-    close(crowd.arrived[0]);
-    close(crowd.arrived[1]);
+    kill(clients.process, SIGKILL);
+    waitpid(clients.process, NULL, 0);
+    close(clients.arrived[0]);
+    close(clients.arrived[1]);
 }
 
 /* Counts this process's open descriptors below LIMIT. */
@@ -108,13 +108,13 @@ static void test_descriptors_are_kept_free(void **state)
     for (int asks = 0; asks < 2; asks++) {
         int port = 0;
         StoreServer *server = start_with_few_descriptors(&port);
-        const Crowd crowd = asks ? start_crowd(port, true, BYTES(VALIDATE GET("a")))
-                                 : start_crowd(port, true, BYTES(VALIDATE PING("ping")));
+        const Clients clients = asks ? start_clients(port, true, BYTES(VALIDATE GET("a")))
+                                     : start_clients(port, true, BYTES(VALIDATE PING("ping")));
         if (asks)
             assert_in_range(num_descriptors(), LIMIT / 2, LIMIT - SPARE + 2);
         else
             assert_in_range(num_descriptors(), (LIMIT - SPARE) / 8, (LIMIT - SPARE) / 8 + 16);
-        end_crowd(crowd);
+        end_clients(clients);
         store_server_stop(server);
     }
 }
@@ -133,19 +133,19 @@ static void test_the_unproven_make_room(void **state)
             break;
         StoreServer *server = start_with_few_descriptors(&port);
         Store rank[2];
-        Crowd crowd[2];
+        Clients clients[2];
         for (int i = 0; i < 2; i++) {
             assert_true(store_connect(&rank[i], "127.0.0.1", port, TIMEOUT));
             assert_int_equal(store_count_worker(&rank[i], 1), i + 1);
-            crowd[i] = hello == 0   ? start_crowd(port, false, "", 0)
-                       : hello == 1 ? start_crowd(port, false, BYTES("\0\xce\xf7"))
-                       : hello == 2 ? start_crowd(port, true, BYTES(VALIDATE PING("ping")))
-                                    : start_crowd(port, true, BYTES(VALIDATE GET("a")));
+            clients[i] = hello == 0   ? start_clients(port, false, "", 0)
+                         : hello == 1 ? start_clients(port, false, BYTES("\0\xce\xf7"))
+                         : hello == 2 ? start_clients(port, true, BYTES(VALIDATE PING("ping")))
+                                      : start_clients(port, true, BYTES(VALIDATE GET("a")));
         }
         for (int i = 0; i < 2; i++) {
             store_ping(&rank[i]);
             store_free(&rank[i]);
-            end_crowd(crowd[i]);
+            end_clients(clients[i]);
         }
         store_server_stop(server);
     }
@@ -159,16 +159,16 @@ static void test_servers_share_descriptors(void **state)
     (void)state;
     enum { NUM = 3 };
     StoreServer *server[NUM];
-    Crowd crowd[NUM];
+    Clients clients[NUM];
     int port[NUM] = { 0 };
     for (int i = 0; i < NUM; i++)
         server[i] = start_with_few_descriptors(&port[i]);
     const int before = num_descriptors();
     for (int i = 0; i < NUM; i++)
-        crowd[i] = start_crowd(port[i], true, BYTES(VALIDATE PING("ping")));
+        clients[i] = start_clients(port[i], true, BYTES(VALIDATE PING("ping")));
     assert_in_range(num_descriptors() - before, 1, (LIMIT - SPARE) / 8 + 2 * NUM);
     for (int i = 0; i < NUM; i++) {
-        end_crowd(crowd[i]);
+        end_clients(clients[i]);
         store_server_stop(server[i]);
     }
 }
@@ -210,7 +210,7 @@ static void test_requests_share_the_memory(void **state)
     char *value = mem_calloc(size, 1);
     int fds[NUM], num_hung_up = 0;
     for (int i = 0; i < NUM; i++) {
-        fds[i] = connect_stranger(f);
+        fds[i] = connect_unproven(f);
         net_send(fds[i], BYTES(VALIDATE "\13" U64("\10")), deadline());
         for (int part = 0; part < PARTS; part++) {
             const uint64_t length = size;
@@ -232,7 +232,7 @@ static void test_requests_share_the_memory(void **state)
 #define GET_K "\3" TWO("/k")
 
 /* Requests large replies from twelve clients at once, none of which reads them. */
-static void ask_in_vain(const Fixture *f, const char *request, size_t bytes, int num_requests)
+static void request_unread(const Fixture *f, const char *request, size_t bytes, int num_requests)
 {
     enum { NUM = 12 };
     const size_t before = resident_bytes();
@@ -241,7 +241,7 @@ static void ask_in_vain(const Fixture *f, const char *request, size_t bytes, int
         bytes_put(&requests, request, bytes);
     int fds[NUM];
     for (int i = 0; i < NUM; i++) {
-        fds[i] = connect_stranger(f);
+        fds[i] = connect_unproven(f);
         net_send(fds[i], BYTES(VALIDATE), deadline());
         net_send(fds[i], requests.data, requests.count, deadline());
     }
@@ -263,7 +263,7 @@ static void test_replies_share_the_memory(void **state)
     store_set(&f->honest, "k", value, size);
     free(value);
     store_ping(&f->honest);
-    ask_in_vain(f, BYTES(GET_K), 7);
+    request_unread(f, BYTES(GET_K), 7);
 }
 
 /* Lists of keys are copied into replies, unlike values. */
@@ -278,7 +278,7 @@ static void test_lists_share_it_too(void **state)
         store_set(&f->honest, key, "", 0);
     }
     store_ping(&f->honest);
-    ask_in_vain(f, BYTES(LIST_KEYS), 100);
+    request_unread(f, BYTES(LIST_KEYS), 100);
 }
 
 /* Twelve clients read their replies except the end; the parts read must not stay in memory. */
@@ -293,7 +293,7 @@ static void test_read_replies_are_counted_too(void **state)
     const size_t before = resident_bytes();
     int fds[NUM];
     for (int i = 0; i < NUM; i++) {
-        fds[i] = connect_stranger(f);
+        fds[i] = connect_unproven(f);
         net_send(fds[i], BYTES(VALIDATE GET_K GET_K GET_K GET_K GET_K GET_K GET_K), deadline());
         for (int part = 0; part < 5; part++)
             net_recv(fds[i], value, size, deadline()); // fails if it was disconnected
@@ -310,16 +310,16 @@ static void test_read_replies_are_counted_too(void **state)
 static void test_no_descriptors_left(void **state)
 {
     Fixture *f = *state;
-    int come[2], crowded[2]; // pipes
-    assert_int_equal(pipe(come) | pipe(crowded), 0);
+    int arrived[2], connected[2]; // pipes
+    assert_int_equal(pipe(arrived) | pipe(connected), 0);
     char byte = 0;
-    const pid_t crowd = fork();
-    if (crowd == 0) {
+    const pid_t clients = fork();
+    if (clients == 0) {
         alarm(900);
-        if (read(come[0], &byte, 1) == 1)
+        if (read(arrived[0], &byte, 1) == 1)
             for (int i = 0; i < 40; i++)
-                connect_stranger(f);
-        if (write(crowded[1], &byte, 1) == 1)
+                connect_unproven(f);
+        if (write(connected[1], &byte, 1) == 1)
             pause();
         _exit(0);
     }
@@ -333,8 +333,8 @@ static void test_no_descriptors_left(void **state)
     for (int i = 0; i < 5; i++)
         close(taken[--num_taken]);
 
-    assert_int_equal(write(come[1], &byte, 1), 1);
-    assert_int_equal(read(crowded[0], &byte, 1), 1);
+    assert_int_equal(write(arrived[1], &byte, 1), 1);
+    assert_int_equal(read(connected[0], &byte, 1), 1);
     const clock_t start = clock(); // processor time of all threads
     usleep(300000);
     store_ping(&f->honest);
@@ -345,11 +345,11 @@ static void test_no_descriptors_left(void **state)
     Store late;
     assert_true(store_connect(&late, "127.0.0.1", f->port, TIMEOUT));
     store_free(&late);
-    kill(crowd, SIGKILL);
-    waitpid(crowd, NULL, 0);
+    kill(clients, SIGKILL);
+    waitpid(clients, NULL, 0);
     for (int i = 0; i < 2; i++) {
-        close(come[i]);
-        close(crowded[i]);
+        close(arrived[i]);
+        close(connected[i]);
     }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }

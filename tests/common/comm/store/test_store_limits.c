@@ -17,9 +17,9 @@
 /* Returns true if an unknown client may send this. */
 static bool accepts(Service *service, bool validated, const void *bytes, size_t count)
 {
-    Client stranger = { .service = service, .validated = validated };
-    const bool accepted = service_feed(&stranger, bytes, count);
-    service_forget(&stranger);
+    Client unproven = { .service = service, .validated = validated };
+    const bool accepted = service_feed(&unproven, bytes, count);
+    service_remove(&unproven);
     return accepted;
 }
 
@@ -104,7 +104,7 @@ static void test_requests_and_replies_are_kept_up_to_a_limit(void **state)
         assert_int_equal(service_feed(&client, pair.data, pair.count), i < 7);
         bytes_free(&pair);
     }
-    service_forget(&client);
+    service_remove(&client);
 
     client = (Client){ .service = &service, .validated = true };
     Bytes request = { 0 };
@@ -117,7 +117,7 @@ static void test_requests_and_replies_are_kept_up_to_a_limit(void **state)
     assert_false(accepts(&service, true, BYTES(APPEND("k", ONE("v")))));
     for (int i = 0; i < 8; i++)
         assert_int_equal(service_feed(&client, BYTES(GET("k"))), i < 7);
-    service_forget(&client);
+    service_remove(&client);
     service_free(&service);
 }
 
@@ -168,11 +168,11 @@ static void test_full_table_keeps_the_ranks(void **state)
     for (int i = 0; i < 3; i++)
         goes_on = service_feed(&filler, request.data, request.count);
     assert_false(goes_on);
-    service_forget(&filler);
+    service_remove(&filler);
     assert_true(service_feed(&rank, BYTES(SET("s", TWO("22")) ADD("n", U64("\1")))));
     assert_true(accepts(&service, true, BYTES(SET("a", ONE("1")) PUSH("q", ONE("x")))));
-    char heard[40];
-    assert_int_equal(hear(&rank, heard, sizeof heard), 8 + 1); // the sum and the end of its wait
+    char received[40];
+    assert_int_equal(read_reply(&rank, received, sizeof received), 8 + 1); // sum, end of its wait
 
     service.bytes += STORE_RESERVE + size;
     assert_true(service_feed(&reader, BYTES(POP("q")) - 1));
@@ -181,10 +181,10 @@ static void test_full_table_keeps_the_ranks(void **state)
     assert_true(service_feed(&rank, BYTES(ADD("n", U64("\1")) DELETE("n") PING("ping"))));
     assert_false(accepts(&service, true, BYTES(SET("t", ONE("1"))))); // the table would grow
     assert_false(accepts(&service, true, BYTES(WAIT("u"))));
-    assert_int_equal(hear(&rank, heard, sizeof heard), 1 + 9 + 8 + 8 + 4);
+    assert_int_equal(read_reply(&rank, received, sizeof received), 1 + 9 + 8 + 8 + 4);
     service.bytes -= filled + STORE_RESERVE + size;
-    service_forget(&reader);
-    service_forget(&rank);
+    service_remove(&reader);
+    service_remove(&rank);
     bytes_free(&request);
     free(value);
     service_free(&service);
@@ -225,7 +225,7 @@ static void test_table_counts_what_memory_costs(void **state)
     }
     const size_t taken = mallinfo2().uordblks - before;
     assert_in_range(service.bytes, taken - taken / 50, taken + taken / 50);
-    service_forget(&waiting);
+    service_remove(&waiting);
     service_free(&service);
     free((void *)text);
 }
@@ -269,7 +269,7 @@ static void put_random_request(Bytes *request)
 }
 
 /* Feeds a random request in two pieces, or only a part of it. */
-static bool say_random(Client *client)
+static bool send_random(Client *client)
 {
     Bytes request = { 0 };
     put_random_request(&request);
@@ -306,21 +306,21 @@ static void test_random_requests(void **state)
             Client *client = &clients[random_below(4)];
             client->service = &service;
             client->validated = true;
-            const bool accepted = say_random(client);
+            const bool accepted = send_random(client);
             num_accepted += accepted;
             if (!accepted || random_below(100) == 0) {
-                service_forget(client);
+                service_remove(client);
                 *client = (Client){ .service = &service };
             }
             Client *reader = &clients[random_below(4)];
-            static uint8_t heard[1 << 16];
-            hear(reader, heard, sizeof heard);
+            static uint8_t received[1 << 16];
+            read_reply(reader, received, sizeof received);
         }
         int64_t num_values = 0;
         twalk_r(service.tree, count_value, &num_values);
         assert_int_equal(num_values, service.num_values);
         for (int i = 0; i < 4; i++)
-            service_forget(&clients[i]);
+            service_remove(&clients[i]);
         service_free(&service);
         assert_int_equal(service.bytes, 0);
     }

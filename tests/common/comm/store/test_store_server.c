@@ -26,12 +26,12 @@ static void test_one_byte_at_a_time(void **state)
     const Fixture *f = *state;
     needs_torch_store();
     static const char talk[] = VALIDATE CONVERSATION, answers[] = ANSWERS;
-    const int fd = connect_stranger(f);
+    const int fd = connect_unproven(f);
     for (size_t i = 0; i < sizeof talk - 1; i++)
         assert_int_equal(net_send(fd, talk + i, 1, deadline()), 0);
-    uint8_t heard[sizeof answers - 1];
-    assert_int_equal(net_recv(fd, heard, sizeof heard, deadline()), 0);
-    assert_memory_equal(heard, answers, sizeof heard);
+    uint8_t received[sizeof answers - 1];
+    assert_int_equal(net_recv(fd, received, sizeof received, deadline()), 0);
+    assert_memory_equal(received, answers, sizeof received);
     close(fd);
 }
 
@@ -40,7 +40,7 @@ static void test_conversations_broken_off_anywhere(void **state)
     const Fixture *f = *state;
     static const char talk[] = VALIDATE CONVERSATION;
     for (size_t length = 0; length < sizeof talk; length++) {
-        const int fd = connect_stranger(f);
+        const int fd = connect_unproven(f);
         assert_int_equal(net_send(fd, talk, length, deadline()), 0);
         close(fd);
     }
@@ -59,11 +59,11 @@ static void test_garbage_is_hung_up_on(void **state)
             garbage[j] = (uint8_t)rand();
         if (i % 2 == 0)
             memcpy(garbage, VALIDATE, 5);
-        const int fd = connect_stranger(f);
+        const int fd = connect_unproven(f);
         net_send(fd, garbage, (size_t)rand() % sizeof garbage, deadline());
         close(fd);
     }
-    const int fd = connect_stranger(f);
+    const int fd = connect_unproven(f);
     assert_int_equal(net_send(fd, "GET / HTTP/1.1\r\n\r\n", 18, deadline()), 0);
     expect_hang_up(fd);
 }
@@ -76,7 +76,7 @@ static void test_client_that_never_reads(void **state)
     char *value = mem_calloc(size, 1);
     store_set(&f->honest, "v", value, size);
     free(value);
-    const int fd = connect_stranger(f);
+    const int fd = connect_unproven(f);
     assert_int_equal(net_send(fd, BYTES(VALIDATE), deadline()), 0);
     for (int i = 0; i < 100; i++) {
         net_send(fd, BYTES("\3" TWO("/v")), deadline());
@@ -94,7 +94,7 @@ static void test_client_that_reads_slowly(void **state)
     memset(value, 'x', size);
     store_set(&f->honest, "v", value, size);
     store_ping(&f->honest);
-    const int fd = connect_stranger(f);
+    const int fd = connect_unproven(f);
     assert_int_equal(net_send(fd, BYTES(VALIDATE "\3" TWO("/v") PING("ping")), deadline()), 0);
     memset(value, 0, size);
     uint64_t length = 0;
@@ -123,18 +123,18 @@ static void test_forked_copies_keep_nothing_open(void **state)
     StoreServer *other = store_server_start("127.0.0.1", &port, NULL);
     Store client;
     assert_true(store_connect(&client, "127.0.0.1", port, TIMEOUT));
-    const int stranger = connect_stranger(f);
-    assert_int_equal(net_send(stranger, BYTES(VALIDATE PING("ping")), deadline()), 0);
+    const int unproven = connect_unproven(f);
+    assert_int_equal(net_send(unproven, BYTES(VALIDATE PING("ping")), deadline()), 0);
     char echo[4];
-    assert_int_equal(net_recv(stranger, echo, 4, deadline()), 0);
+    assert_int_equal(net_recv(unproven, echo, 4, deadline()), 0);
     const pid_t child = fork();
     if (child == 0) {
         alarm(900);
         pause();
         _exit(0);
     }
-    assert_int_equal(net_send(stranger, "\xff", 1, deadline()), 0); // not an operation
-    expect_hang_up(stranger);
+    assert_int_equal(net_send(unproven, "\xff", 1, deadline()), 0); // not an operation
+    expect_hang_up(unproven);
     store_server_stop(other);
     assert_int_equal(net_recv(client.fd, echo, 1, deadline()), -1);
     assert_int_equal(errno, ECONNRESET);
@@ -156,13 +156,13 @@ static void test_last_wake_up_is_sent(void **state)
         const int waiter = net_connect("127.0.0.1", port, deadline());
         assert_int_equal(
             net_send(waiter, BYTES(VALIDATE PING("ping") "\6" U64("\1") TWO("/k")), deadline()), 0);
-        char heard[5];
-        assert_int_equal(net_recv(waiter, heard, 4, deadline()), 0);
+        char received[5];
+        assert_int_equal(net_recv(waiter, received, 4, deadline()), 0);
         store_ping(&host); // one turn later the waiter's request has been executed, too
         host.server = server;
         store_set(&host, "k", "1", 1);
         store_free(&host); // also stops the server
-        assert_int_equal(net_recv(waiter, heard, 1, deadline()), 0);
+        assert_int_equal(net_recv(waiter, received, 1, deadline()), 0);
         close(waiter);
     }
 }

@@ -31,7 +31,7 @@ static int tear_down(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++)
-        service_forget(&client[i]);
+        service_remove(&client[i]);
     service_free(&service);
     return service.bytes == 0 && service.num_values == 0 ? 0 : -1;
 }
@@ -42,17 +42,17 @@ static void say(int who, const char *bytes, size_t count)
 }
 
 /* Asserts all that this client has been sent since the last call. */
-static void assert_heard(int who, const char *bytes, size_t count)
+static void assert_received(int who, const char *bytes, size_t count)
 {
-    uint8_t heard[1000];
-    assert_int_equal(hear(&client[who], heard, sizeof heard), count);
+    uint8_t received[1000];
+    assert_int_equal(read_reply(&client[who], received, sizeof received), count);
     if (count > 0)
-        assert_memory_equal(heard, bytes, count);
+        assert_memory_equal(received, bytes, count);
 }
 
 #define SAY(who, literal) say(who, BYTES(literal))
-#define HEARD(who, literal) assert_heard(who, BYTES(literal))
-#define SILENT(who) assert_heard(who, NULL, 0)
+#define RECEIVED(who, literal) assert_received(who, BYTES(literal))
+#define SILENT(who) assert_received(who, NULL, 0)
 
 static void test_requests_in_pieces_of_any_size(void **state)
 {
@@ -65,7 +65,7 @@ static void test_requests_in_pieces_of_any_size(void **state)
             const size_t left = sizeof talk - 1 - i;
             say(0, talk + i, left < size ? left : size);
         }
-        HEARD(0, ANSWERS);
+        RECEIVED(0, ANSWERS);
     }
 }
 
@@ -78,9 +78,9 @@ static void test_nothing_happens_before_a_request_is_whole(void **state)
     say(0, request, sizeof request - 2);
     SILENT(1);
     SAY(2, CHECK_KEY("a"));
-    HEARD(2, "\1");
+    RECEIVED(2, "\1");
     SAY(0, "2");
-    HEARD(1, "\0");
+    RECEIVED(1, "\0");
 }
 
 static void test_numbers_are_read_as_by_strtoll(void **state)
@@ -115,13 +115,13 @@ static void test_numbers_are_read_as_by_strtoll(void **state)
         assert_int_equal(service_feed(&adder, request.data, request.count), is_number);
         char value[32] = "";
         SAY(0, GET("n"));
-        assert_int_equal(hear(&client[0], value, sizeof value), 8 + strlen(after));
+        assert_int_equal(read_reply(&client[0], value, sizeof value), 8 + strlen(after));
         assert_memory_equal(value + 8, after, strlen(after));
         int64_t sum = 0;
-        assert_int_equal(hear(&adder, &sum, sizeof sum) > 0, is_number);
+        assert_int_equal(read_reply(&adder, &sum, sizeof sum) > 0, is_number);
         assert_true(!is_number || sum == strtoll(after, NULL, 10));
         bytes_free(&request);
-        service_forget(&adder);
+        service_remove(&adder);
     }
     SAY(0, SET("n", ONE("x")));
     assert_false(service_feed(&client[0], BYTES(BARRIER("n", "\1"))));
@@ -132,52 +132,52 @@ static void test_compare_set_in_all_cases(void **state)
     (void)state;
     SAY(0, WAIT("c"));
     SAY(1, COMPARE_SET("c", ONE("x"), ONE("y")) CHECK_KEY("c"));
-    HEARD(1, ONE("x") "\1"); // not stored, and no client is woken
+    RECEIVED(1, ONE("x") "\1"); // not stored, and no client is woken
     SILENT(0);
     SAY(1, COMPARE_SET("c", EMPTY, ONE("y")));
-    HEARD(1, ONE("y"));
-    HEARD(0, "\0");
+    RECEIVED(1, ONE("y"));
+    RECEIVED(0, "\0");
     SAY(1, COMPARE_SET("c", ONE("x"), ONE("z")) COMPARE_SET("c", TWO("yy"), ONE("z")));
-    HEARD(1, ONE("y") ONE("y"));
+    RECEIVED(1, ONE("y") ONE("y"));
     SAY(1, COMPARE_SET("c", ONE("y"), EMPTY) COMPARE_SET("c", EMPTY, ONE("z")) GET("c"));
-    HEARD(1, EMPTY ONE("z") ONE("z"));
+    RECEIVED(1, EMPTY ONE("z") ONE("z"));
 }
 
 static void test_waits_count_keys_that_came(void **state)
 {
     (void)state;
     SAY(0, WAIT_TWO("a", "b") PING("ping")); // other requests are answered meanwhile
-    HEARD(0, "ping");
+    RECEIVED(0, "ping");
     SAY(1, SET("a", EMPTY) DELETE("a"));
     SILENT(0);
     SAY(1, ADD("b", U64("\0"))); // it is enough that a has existed
-    HEARD(0, "\0");
+    RECEIVED(0, "\0");
     SAY(0, WAIT_TWO("d", "d"));
     SAY(1, SET("d", EMPTY));
-    HEARD(0, "\0"); // once
+    RECEIVED(0, "\0"); // once
     SAY(1, SET("d", ONE("2")));
     SILENT(0);
     SAY(0, "\6" U64("\0")); // no keys at all
-    HEARD(0, "\0");
+    RECEIVED(0, "\0");
 }
 
 static void test_waits_are_cancelled_and_replaced(void **state)
 {
     (void)state;
     SAY(0, CANCEL_WAIT WAIT("a") CANCEL_WAIT);
-    HEARD(0, "\1\1");
+    RECEIVED(0, "\1\1");
     SAY(1, SET("a", EMPTY));
     SILENT(0);
     SAY(0, WAIT("x") WAIT("a") WAIT("y")); // a exists; y replaces x
-    HEARD(0, "\0");
+    RECEIVED(0, "\0");
     SAY(1, SET("y", EMPTY));
-    HEARD(0, "\0");
+    RECEIVED(0, "\0");
     SAY(1, SET("x", EMPTY));
     SILENT(0);
     SAY(0, WAIT("z"));
     SAY(1, SET("z", EMPTY));
     SAY(0, CANCEL_WAIT);
-    HEARD(0, "\0\1"); // too late
+    RECEIVED(0, "\0\1"); // too late
 }
 
 static void test_push_wakes_the_oldest_waiter_only(void **state)
@@ -188,18 +188,18 @@ static void test_push_wakes_the_oldest_waiter_only(void **state)
     SAY(2, WAIT("q"));
     SAY(3, PUSH("q", ONE("x")));
     SILENT(0); // it has q, and still waits for r
-    HEARD(1, "\0");
+    RECEIVED(1, "\0");
     SILENT(2);
     SAY(1, POP("q") WAIT("s"));
-    HEARD(1, U64("\1") ONE("x"));
+    RECEIVED(1, U64("\1") ONE("x"));
     SAY(3, PUSH("q", ONE("y")));
-    HEARD(2, "\0");
+    RECEIVED(2, "\0");
     SILENT(1); // nothing is left of its first wait
     SAY(3, SET("r", EMPTY));
-    HEARD(0, "\0");
+    RECEIVED(0, "\0");
     SAY(0, WAIT_TWO("q", "t")); // a queue that is not empty counts as present
     SAY(1, SET("t", EMPTY));
-    HEARD(0, "\0");
+    RECEIVED(0, "\0");
 }
 
 static void test_barrier_counts_on(void **state)
@@ -208,19 +208,19 @@ static void test_barrier_counts_on(void **state)
     needs_torch_store();
     SAY(0, BARRIER("b", "\3"));
     SAY(1, BARRIER("b", "\3") CANCEL_WAIT); // a client that cancels stays counted
-    HEARD(1, "\1");
+    RECEIVED(1, "\1");
     SILENT(0);
     SAY(2, BARRIER("b", "\3"));
-    HEARD(0, "\0");
-    HEARD(2, "\0");
+    RECEIVED(0, "\0");
+    RECEIVED(2, "\0");
     SILENT(1);
     SAY(1, BARRIER("b", "\3") GET("b")); // a barrier works only once
-    HEARD(1, "\0" ONE("4"));
+    RECEIVED(1, "\0" ONE("4"));
     SAY(0, BARRIER("c", "\2"));
     SAY(1, DELETE("c"));
-    HEARD(1, U64("\1"));
+    RECEIVED(1, U64("\1"));
     SAY(1, SET("c", ONE("0")));
-    HEARD(0, "\0");
+    RECEIVED(0, "\0");
 }
 
 /* The value is absent, shared with a reply, waited for, or owned by the entry alone. */
@@ -230,16 +230,16 @@ static void test_append_in_all_cases(void **state)
     needs_torch_store();
     SAY(0, WAIT("k"));
     SAY(1, APPEND("k", ONE("a")));
-    HEARD(0, "\0");
+    RECEIVED(0, "\0");
     SAY(0, GET("k")); // gets the old value even if it is sent late
     SAY(1, APPEND("k", ONE("b")) APPEND("k", TWO("cd")) APPEND("k", EMPTY) GET("k"));
-    HEARD(0, ONE("a"));
-    HEARD(1, U64("\4") "abcd");
+    RECEIVED(0, ONE("a"));
+    RECEIVED(1, U64("\4") "abcd");
     SAY(0, BARRIER("n", "\3"));
     SAY(1, APPEND("n", ONE("5")));
-    HEARD(0, "\0");
+    RECEIVED(0, "\0");
     SAY(1, ADD("n", U64("\1")));
-    HEARD(1, U64("\20")); // 15 + 1
+    RECEIVED(1, U64("\20")); // 15 + 1
 }
 
 static void test_who_has_gone_is_not_woken(void **state)
@@ -247,9 +247,9 @@ static void test_who_has_gone_is_not_woken(void **state)
     (void)state;
     SAY(0, WAIT_TWO("a", "b"));
     SAY(1, WAIT("a"));
-    service_forget(&client[0]);
+    service_remove(&client[0]);
     SAY(2, SET("a", EMPTY));
-    service_forget(&client[1]); // woken, but not yet sent a reply
+    service_remove(&client[1]); // woken, but not yet sent a reply
     SAY(2, SET("b", EMPTY));
     SILENT(0);
     client[0] = client[1] = (Client){ .service = &service };
@@ -263,13 +263,13 @@ static void test_who_set_a_watched_key_is_missed(void **state)
     SAY(1, SET("w", ONE("1")));
     SAY(2, SET("v", ONE("1")));
     SAY(3, GET("w"));
-    service_forget(&client[2]);
-    service_forget(&client[3]);
+    service_remove(&client[2]);
+    service_remove(&client[3]);
     client[2] = client[3] = (Client){ .service = &service };
     SILENT(0);
-    service_forget(&client[1]);
+    service_remove(&client[1]);
     client[1] = (Client){ .service = &service };
-    HEARD(0, "\0");
+    RECEIVED(0, "\0");
 }
 
 enum { LARGE = 100000 }; // bytes; such a value is not copied into replies
@@ -284,24 +284,24 @@ static void set_large(int who, const char *request, size_t bytes, char letter)
 }
 
 /* Asserts the next bytes of the replies, taken in odd pieces. */
-static void assert_heard_letters(int who, char letter, size_t count)
+static void assert_received_letters(int who, char letter, size_t count)
 {
-    uint8_t heard[777];
+    uint8_t received[777];
     while (count > 0) {
-        const size_t most = count < sizeof heard ? count : sizeof heard;
-        assert_int_equal(hear(&client[who], heard, most), most);
+        const size_t most = count < sizeof received ? count : sizeof received;
+        assert_int_equal(read_reply(&client[who], received, most), most);
         for (size_t i = 0; i < most; i++)
-            assert_int_equal(heard[i], letter);
+            assert_int_equal(received[i], letter);
         count -= most;
     }
 }
 
-static void assert_heard_large(int who, char letter, size_t count)
+static void assert_received_large(int who, char letter, size_t count)
 {
     uint64_t length = 0;
-    assert_int_equal(hear(&client[who], &length, sizeof length), sizeof length);
+    assert_int_equal(read_reply(&client[who], &length, sizeof length), sizeof length);
     assert_int_equal(length, count);
-    assert_heard_letters(who, letter, count);
+    assert_received_letters(who, letter, count);
 }
 
 /* A reply has the value from the time of the request, whatever happens before it is sent, and takes
@@ -323,29 +323,29 @@ static void test_large_replies_are_not_copied(void **state)
     set_large(0, BYTES("\16" ONE("q")), 'q'); // QUEUE_PUSH
     SAY(3, POP("q"));
     SAY(0, DELETE("k") SET("k", ONE("1")) GET("k"));
-    HEARD(0, U64("\1") ONE("1"));
+    RECEIVED(0, U64("\1") ONE("1"));
 
-    assert_heard_letters(1, 'p', 4);
-    assert_heard_large(1, 'a', LARGE);
-    assert_heard_letters(1, 'q', 4);
-    assert_heard_large(1, 'a', LARGE);
-    assert_heard_large(1, 'a', LARGE);
+    assert_received_letters(1, 'p', 4);
+    assert_received_large(1, 'a', LARGE);
+    assert_received_letters(1, 'q', 4);
+    assert_received_large(1, 'a', LARGE);
+    assert_received_large(1, 'a', LARGE);
     SILENT(1);
-    assert_heard_large(2, 'a', LARGE);
-    assert_heard_large(2, 'b', LARGE);
-    assert_heard_large(3, 'b', has_extras ? 2 * LARGE : LARGE);
+    assert_received_large(2, 'a', LARGE);
+    assert_received_large(2, 'b', LARGE);
+    assert_received_large(3, 'b', has_extras ? 2 * LARGE : LARGE);
     uint64_t length = 0;
-    assert_int_equal(hear(&client[3], &length, sizeof length), sizeof length);
+    assert_int_equal(read_reply(&client[3], &length, sizeof length), sizeof length);
     assert_int_equal(length, 1); // the queue's length
-    assert_heard_large(3, 'q', LARGE);
+    assert_received_large(3, 'q', LARGE);
     assert_in_range(service.bytes, 1, 1000); // nothing is left of the replaced values
 
     set_large(0, BYTES("\1" ONE("k")), 'c');
     SAY(1, GET("k"));
     SAY(0, DELETE("k"));
-    HEARD(0, U64("\1"));
+    RECEIVED(0, U64("\1"));
     assert_in_range(service.bytes, LARGE, LARGE + 1000);
-    service_forget(&client[1]); // before it has read any of it
+    service_remove(&client[1]); // before it has read any of it
     client[1] = (Client){ .service = &service };
     assert_int_equal(service.bytes, 0);
 }

@@ -8,7 +8,7 @@
 
 #include "tests/common/comm/store/store_fixture.h"
 
-enum { CROWD = 40, VALUES = 7 };
+enum { NUM_CLIENTS = 40, VALUES = 7 };
 
 #define VALUE_BYTES ((size_t)8 << 20)
 #define REPLY_BYTES (VALUES * (8 + VALUE_BYTES))
@@ -51,7 +51,7 @@ static size_t bytes_come(int fd)
 static void test_small_replies_overtake_large_ones(void **state)
 {
     (void)state;
-    int port = 0, fds[CROWD];
+    int port = 0, fds[NUM_CLIENTS];
     StoreServer *server = start_without_thread(&port);
     Client setter = { .service = &server->open };
     uint8_t *value = mem_calloc(VALUE_BYTES, 1);
@@ -63,10 +63,10 @@ static void test_small_replies_overtake_large_ones(void **state)
     for (int i = 0; i < VALUES; i++)
         bytes_put(&request, BYTES(GET("k")));
 
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i < NUM_CLIENTS; i++)
         fds[i] = join(server, port);
     const int honest = join(server, port);
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i < NUM_CLIENTS; i++)
         net_send(fds[i], request.data, request.count, deadline());
     net_send(honest, BYTES(PING("ping")), deadline());
     const Client *client;
@@ -78,13 +78,13 @@ static void test_small_replies_overtake_large_ones(void **state)
     int turns = 0;
     for (; bytes_come(honest) < 4; turns++)
         assert_true(serve_turn(server));
-    assert_true(server->open.bytes < VALUE_BYTES + CROWD * 2048);
+    assert_true(server->open.bytes < VALUE_BYTES + NUM_CLIENTS * 2048);
     assert_in_range(turns, 1, 20);
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i < NUM_CLIENTS; i++)
         assert_in_range(bytes_come(fds[i]), 0, (size_t)turns * SEND_BYTES);
 
     // Two of them finally get their whole replies; the others close.
-    for (int i = 2; i < CROWD; i++)
+    for (int i = 2; i < NUM_CLIENTS; i++)
         close(fds[i]);
     for (size_t left[2] = { REPLY_BYTES, REPLY_BYTES }; left[0] + left[1] > 0;) {
         bool owes = false;

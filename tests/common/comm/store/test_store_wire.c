@@ -132,7 +132,7 @@ static void test_wake_up_that_crosses_the_cancel(void **state)
 }
 
 /* Plays a server that lists keys forever, faster than the client reads them. */
-static void *list_for_ever(void *argument)
+static void *list_forever(void *argument)
 {
     Puppet *puppet = argument;
     char keys[7000][9] = { { 0 } };
@@ -179,7 +179,7 @@ static void test_an_endless_reply(void **state)
 {
     (void)state;
     const double begun = seconds_now();
-    expect_death_by(&(Puppet){ 0 }, list_for_ever, list_keys,
+    expect_death_by(&(Puppet){ 0 }, list_forever, list_keys,
                     "store at 127.0.0.1:%d: LIST_KEYS: no answer within %g s");
     assert_true(seconds_now() < begun + TIMEOUT / 2); // not only when the server stopped
 }

@@ -14,8 +14,8 @@
 #include "tests/helpers/ranks.h"
 #include "tests/helpers/unit.h"
 
-#define PATIENCE 200.0 // seconds
-#define CROWD 300 // connections
+#define TIMEOUT 200.0 // seconds
+#define NUM_CONNECTIONS 300 // connections
 #define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
 
 static float data[LARGE];
@@ -38,7 +38,7 @@ static int call_rank_0(Store *store)
     int port = 0;
     store_get(store, "group 1/tcp address 0", address, sizeof address - 1);
     CHECK(sscanf(address, "%127s %d", host, &port) == 2, "\"%s\" is no address", address);
-    const int fd = net_connect(host, port, seconds_now() + PATIENCE);
+    const int fd = net_connect(host, port, seconds_now() + TIMEOUT);
     SYS_CHECK(fd);
     return fd;
 }
@@ -46,7 +46,7 @@ static int call_rank_0(Store *store)
 /* Connects to rank 0's port. Returns true if rank 0 closes the connection. */
 static bool is_turned_away(Store *store, const void *hello, size_t bytes)
 {
-    const double deadline = seconds_now() + PATIENCE;
+    const double deadline = seconds_now() + TIMEOUT;
     const int fd = call_rank_0(store);
     net_send(fd, hello, bytes, deadline);
     char answer;
@@ -132,25 +132,25 @@ static void test_a_rank_of_another_version_is_told_so(void **state)
 static void crowd_body(Rank *rank)
 {
     ProcessGroup pg;
-    int crowd[CROWD];
+    int connection[NUM_CONNECTIONS];
     if (rank->rank == 1) {
         char address[160] = "", host[128];
         int port = 0;
         let_rank_0_go_on(rank);
         store_get(&rank->store, "group 1/tcp address 0", address, sizeof address - 1);
         CHECK(sscanf(address, "%127s %d", host, &port) == 2, "\"%s\" is no address", address);
-        for (int i = 0; i < CROWD; i++) {
-            crowd[i] = net_connect(host, port, seconds_now() + PATIENCE);
-            SYS_CHECK(crowd[i]);
+        for (int i = 0; i < NUM_CONNECTIONS; i++) {
+            connection[i] = net_connect(host, port, seconds_now() + TIMEOUT);
+            SYS_CHECK(connection[i]);
             if (i % 2 == 0)
-                net_send(crowd[i], "\xdd\1\2 half", 8, seconds_now() + PATIENCE);
+                net_send(connection[i], "\xdd\1\2 half", 8, seconds_now() + TIMEOUT);
         }
     }
     rank_join(rank, &pg);
     CHECK(all_reduce_scalar(&pg, rank->rank + 1, REDUCE_SUM) == 3, "wrong sum");
     process_group_destroy(&pg);
-    for (int i = 0; i < CROWD && rank->rank == 1; i++)
-        close(crowd[i]);
+    for (int i = 0; i < NUM_CONNECTIONS && rank->rank == 1; i++)
+        close(connection[i]);
     if (rank->rank == 0)
         die("done");
 }
@@ -245,7 +245,7 @@ static void driver_body(Rank *rank)
         num_driven += pthread_equal(seen.driver, pthread_self()) != 0;
     }
     CHECK(num_driven > 50, "the caller slept in %d calls of 100", 100 - num_driven);
-    const double deadline = seconds_now() + PATIENCE;
+    const double deadline = seconds_now() + TIMEOUT;
     const Work work = all_reduce_async(&pg, data, LARGE, FLOAT32, REDUCE_SUM);
     while (atomic_load(&seen.num_completed) == 100)
         CHECK(seconds_now() < deadline, "nobody carries out what nobody waits for");
