@@ -4,6 +4,7 @@
 # Seen:  it starts one, without RANK and WORLD_SIZE, and says nothing about the other.
 # > process: RANK None, WORLD_SIZE None
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0 accelerate==1.15.0
 

@@ -5,6 +5,7 @@
 export PYTHONWARNINGS=ignore TORCH_CPP_LOG_LEVEL=FATAL LC_ALL=C
 script=$0
 tmp=$(mktemp -d)
+export TMPDIR="$tmp" # so that nothing stays behind
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM

@@ -5,6 +5,7 @@
 # > saved tensor([1.5000, 2.7500]), loaded tensor([1, 2])
 # > shape (1, 2): CheckpointException
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0
 

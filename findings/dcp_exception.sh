@@ -4,6 +4,7 @@
 # Seen:  CheckpointException is a BaseException, as KeyboardInterrupt is, and goes past that handler.
 # > not caught by except Exception: CheckpointException, whose bases are (<class 'BaseException'>,)
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0
 

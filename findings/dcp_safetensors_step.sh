@@ -7,6 +7,7 @@
 # > index: ['step', 'weight']
 # > read: SafetensorError Error while deserializing header: header too large
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0 safetensors==0.8.0
 

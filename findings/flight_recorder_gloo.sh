@@ -5,6 +5,7 @@
 # > rank 0: gloo:all_reduce scheduled, retired: True
 # > torchfrtrace: KeyError: ('0', 1)
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0
 

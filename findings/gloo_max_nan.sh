@@ -6,6 +6,7 @@
 # > MIN: NaN on rank 0 gives nan, on rank 1 gives 0.0, on rank 2 gives 0.0
 # > SUM: NaN on rank 0 gives nan, on rank 1 gives nan, on rank 2 gives nan
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0
 

@@ -4,6 +4,7 @@
 # Seen:  load knows no F4, which load_file reads; the header counts nibbles, two for each of the tensor's elements.
 # > tensor (2, 4), header [2, 8], load_file (2, 4), load: KeyError 'F4'
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0 safetensors==0.8.0 numpy==2.4.6
 

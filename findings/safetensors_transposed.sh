@@ -5,6 +5,7 @@
 # > given [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
 # > back  [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install safetensors==0.8.0 numpy==2.4.6
 

@@ -6,6 +6,7 @@
 # > FileStore: answer b'old', key exists: False
 # > HashStore: answer b'old', key exists: False
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0
 

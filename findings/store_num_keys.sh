@@ -6,6 +6,7 @@
 # > after set("a"): num_keys 2, list_keys ['a']
 # > under a prefix, after set("b"): num_keys 3, list_keys ['b']
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0
 

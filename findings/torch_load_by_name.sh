@@ -5,6 +5,7 @@
 # > model.safetensors: {'a': tensor([1., 2.])}
 # > model.pt: UnpicklingError
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0 safetensors==0.8.0
 

@@ -6,6 +6,7 @@
 # > a worker ends with 0 after SIGTERM
 # > torchrun: exit status 1, SignalException
 set -eu
+# shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0
 
