@@ -9,7 +9,7 @@
 set -eu
 # shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
-install torch==2.15.0 safetensors==0.8.0
+install torch==2.15.0 safetensors==0.8.0 numpy==2.4.6
 
 python - "$tmp/saved" 2>"$tmp/errors" <<'EOF' | verdict
 import json
