@@ -1,0 +1,36 @@
+#!/bin/sh
+# Tool:  torchrun of PyTorch 2.15.0
+# Guess: after SIGTERM, and workers that take it and exit with 0, torchrun ends with 0 or with 143 (128 + SIGTERM).
+# Seen:  it passes SIGTERM on, waits, and ends with 1 and a Python traceback: as after a worker's failure.
+# > a worker ends with 0 after SIGTERM
+# > a worker ends with 0 after SIGTERM
+# > torchrun: exit status 1, SignalException
+set -eu
+# shellcheck source=findings/common.sh
+. "$(dirname "$0")/common.sh"
+install torch==2.15.0
+
+cat >"$tmp/worker.py" <<'EOF'
+import signal
+import sys
+import time
+
+def end(*_):
+    print('a worker ends with 0 after SIGTERM', flush=True)
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, end)
+print('up', flush=True)
+time.sleep(100)
+EOF
+python -m torch.distributed.run --standalone --nproc-per-node 2 "$tmp/worker.py" >"$tmp/out" 2>"$tmp/errors" &
+torchrun=$!
+tries=0
+while [ "$(grep -c up "$tmp/out")" -lt 2 ] && [ $tries -lt 120 ]; do sleep 1 && tries=$((tries + 1)); done
+kill -TERM $torchrun
+status=0
+wait $torchrun || status=$?
+{
+    grep -v up "$tmp/out"
+    echo "torchrun: exit status $status, $(grep -o 'SignalException' "$tmp/errors" | tail -n 1)"
+} | verdict
