@@ -95,6 +95,7 @@ allowed() {
     [ $ask = yes ] || return 0
     say "$install ${names% }"
     printf 'setup: go ahead? [Y/n; Y after 60 s] '
+    # shellcheck disable=SC2016 # the inner shell's variable
     answer=$(timeout --foreground 60 sh -c 'read -r answer || exit 1; echo "$answer"') && status=0 || status=$?
     [ $status -eq 0 ] || echo
     case $status:$answer in 124: | 0: | 0:[Yy]*) status=0 && return ;; esac # 1 is Ctrl-D

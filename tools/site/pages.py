@@ -15,7 +15,7 @@ import names
 from colours import colours
 from diffs import ROOT, highlighted, hunk_html, line_html, read
 
-ROOMS = ("beyond", "common", "extras", "launcher", "tools", "teach", "bench", "docs", "data")  # all sources of these and of the steps have a page
+ROOMS = ("beyond", "common", "extras", "launcher", "tools", "teach", "bench", "docs", "data", "findings")  # all sources of these and of the steps have a page
 SOURCES = (".c", ".h", ".cu", ".cuh", ".sh", ".py", ".sed", ".mk", ".slurm", ".pbs", ".yaml", ".html", ".txt", ".bat",
            ".bats", ".bash", ".cff", "VERSION", "LICENSE", "Makefile", "Dockerfile")
 PICTURES = (".svg", ".png")
