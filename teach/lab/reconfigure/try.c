@@ -429,7 +429,7 @@ static void try_script(void (*script)(void))
     wait_for_end(child);
 }
 
-void report(const char *what, int64_t value)
+void complain(const char *what, int64_t value)
 {
     static char text[256];
     if (wrong_name != NULL)
