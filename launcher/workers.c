@@ -321,7 +321,7 @@ void workers_end(Workers *workers, int signal, double seconds)
     // Programs use these for purposes of their own.
     if (!workers->passes_all_on && (signal == SIGUSR2 || signal == SIGALRM || signal == SIGXCPU))
         signal = SIGTERM;
-    reap(workers);
+    workers_wait(workers, 0); // reaps, and notes a request that is pending
     send_signal(workers, signal);
     const double begun = seconds_awake();
     double deadline = begun + seconds;
