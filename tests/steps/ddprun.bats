@@ -112,11 +112,7 @@ print(struct.unpack("<I", s.recv(4))[0])'
 }
 
 @test "usage errors: one line, status 2" {
-    while read -r wanted arguments; do
-        run -2 ddprun $arguments
-        [ "${#lines[@]}" -eq 1 ]
-        [[ $output == "ddprun: "*"${wanted//_/ }"* ]] || { echo "$arguments: $output" && false; }
-    done <<'EOF'
+    usage_errors <<'EOF'
 which_program
 unknown_flag --nope true
 unknown_flag -x true

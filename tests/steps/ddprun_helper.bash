@@ -39,6 +39,17 @@ ddprun() {
     timeout 200 "${DDPRUN:-03_torchrun_env/ddprun}" "$@"
 }
 
+# usage_errors: reads lines with words of the message (_ stands for a space) and the arguments of ddprun that cause it.
+usage_errors() {
+    local wanted arguments
+    while read -r wanted arguments; do
+        # shellcheck disable=SC2086 # several words
+        run -2 ddprun $arguments
+        [ "${#lines[@]}" -eq 1 ]
+        [[ $output == "ddprun: "*"${wanted//_/ }"* ]] || { echo "$arguments: $output" && false; }
+    done
+}
+
 # await COMMAND...: waits until it succeeds, for 100 s at most, which only a failing test takes.
 await() {
     local end=$((SECONDS + 100))

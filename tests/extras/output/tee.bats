@@ -78,11 +78,7 @@ load ../../steps/ddprun_helper
 }
 
 @test "flags that nobody can follow: one line, and status 2; the beginning of a name will do" {
-    while read -r wanted arguments; do
-        run -2 ddprun $arguments
-        [ "${#lines[@]}" -eq 1 ]
-        [[ $output == "ddprun: "*"${wanted//_/ }"* ]] || { echo "$arguments: $output" && false; }
-    done <<'END'
+    usage_errors <<'END'
 stdout --redirects 4 true
 stdout -t 1:1 true
 stdout -t 0:1; true

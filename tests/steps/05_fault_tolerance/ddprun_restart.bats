@@ -230,11 +230,7 @@ EOF
 }
 
 @test "usage errors of step 05: one line, status 2" {
-    while read -r wanted arguments; do
-        run -2 ddprun $arguments
-        [ "${#lines[@]}" -eq 1 ]
-        [[ $output == "ddprun: "*"${wanted//_/ }"* ]] || { echo "$arguments: $output" && false; }
-    done <<'EOF'
+    usage_errors <<'EOF'
 MIN:MAX --nnodes 2:1 true
 MIN:MAX --nnodes 0:1 true
 MIN:MAX --nnodes 1:2:3 true

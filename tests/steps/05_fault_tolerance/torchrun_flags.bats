@@ -100,11 +100,7 @@ print(error["message"], error["errorCode"], int(error["extraInfo"].pop("timestam
 }
 
 @test "usage errors: one line, status 2" {
-    while read -r wanted arguments; do
-        run -2 ddprun $arguments
-        [ "${#lines[@]}" -eq 1 ]
-        [[ $output == "ddprun: "*"${wanted//_/ }"* ]] || { echo "$arguments: $output" && false; }
-    done <<'EOF'
+    usage_errors <<'EOF'
 only_default --logs-specs mine true
 SIGFOO_is_no_signal --signals-to-handle SIGTERM,SIGFOO true
 SIGKILL_is_no_signal --signals-to-handle SIGKILL true
