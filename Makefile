@@ -124,11 +124,12 @@ PART_MPI  := %_mpi.c
 PART_CUDA := %_cuda.c $(call in,cuda_*.c)
 PART_NCCL := %_nccl.c $(call in,nccl_*.c)
 PART_CUDNN := %_cudnn.c
-STAND_INS := %_no_extras.c %_no_mpi.c %_no_cuda.c %_no_nccl.c %_no_cudnn.c
+STAGING := $(if $(filter 11,$(CUDA)$(EXTRAS)),1,0)
+STAND_INS := %_no_extras.c %_no_staging.c %_no_mpi.c %_no_cuda.c %_no_nccl.c %_no_cudnn.c
 without = $(if $(filter 1,$(2)),,$(call in,*_no_$(1).c)) # the stand-ins for a part, if it is left out
 LEFT_OUT  := $(foreach part,MPI CUDA NCCL CUDNN,$(if $(filter 1,$($(part))),,$(PART_$(part))))
 SOURCES   := $(filter-out $(STAND_INS) $(LEFT_OUT),$(call in,*.c)) $(call without,mpi,$(MPI)) $(call without,cuda,$(CUDA)) \
-    $(call without,nccl,$(NCCL)) $(call without,cudnn,$(CUDNN)) $(filter-out $(if $(filter 1,$(CUDA)),,%/cuda_no_extras.c),$(call without,extras,$(EXTRAS)))
+    $(call without,nccl,$(NCCL)) $(call without,cudnn,$(CUDNN)) $(call without,staging,$(STAGING)) $(filter-out $(if $(filter 1,$(CUDA)),,%/cuda_no_extras.c),$(call without,extras,$(EXTRAS)))
 KERNELS   := $(if $(filter 1,$(CUDA)),$(call in,cuda_*.cu))
 OBJECTS   := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
 MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc

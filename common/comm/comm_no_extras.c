@@ -1,4 +1,4 @@
-/* Stands in for the extras that act on a group, for extras/staging and for extras/comfort. */
+/* Stands in for the extras that act on a group, and for extras/comfort. */
 #include "common/base/comfort.h"
 #include "common/comm/backend.h"
 
@@ -29,28 +29,4 @@ void group_extras_waits_for(const struct Mesh *mesh, int rank)
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)
 {
     (void)pg, (void)args, (void)node;
-}
-
-const bool has_staging = false;
-
-struct Staging *staging_init(const ProcessGroup *pg)
-{
-    (void)pg;
-    return NULL;
-}
-
-long staging_start(struct Staging *staging, const Collective *collective)
-{
-    (void)staging, (void)collective;
-    return 0;
-}
-
-void staging_wait(struct Staging *staging, long ticket)
-{
-    (void)staging, (void)ticket;
-}
-
-void staging_free(struct Staging *staging)
-{
-    (void)staging;
 }

@@ -1,4 +1,4 @@
-/* Stands in for staging_cuda.c in builds without CUDA: all memory is the host's. */
+/* Stands in for extras/staging where that or CUDA is left out: all memory is the host's. */
 #include "common/comm/backend.h"
 
 const bool has_staging = false;
