@@ -21,7 +21,7 @@
 #
 # make            build all steps           make 03         build one step (make beyond: the asides)
 # make test       the tests (10 minutes)    make diff-03    what step 03 adds to the one before
-# make doctor     what this machine has     make checklist  the requirements, ticked off (doctor ARGS=--all: every part)
+# make doctor     what this machine has (ARGS=--all: every part)   make checklist  the requirements, ticked off
 # make room-check is this machine ready for the workshop? One line to read aloud
 # make slides     the chapters' slides, in build/slides       make rehearse   the plan of teach/ (3 minutes)
 # make lab-02a    write step 02a yourself   make check-lab  how far you are (LAB=02a; else the last one you changed)
@@ -64,6 +64,7 @@
 #   make check-labs        wrong programs, each of which make check-lab must reject; all traps, all quizzes, the whole plan (15 minutes)
 #   make check-class       the grader of teach/class: right and wrong programs, and 60 ways to fool it (10 minutes)
 #   make check-ranks       many ranks on few cores (1 minute)
+#   make check-mutants     small faults in common/, and which of them no test sees (10 minutes)
 #   make check-march       builds for other processors (4 minutes)
 #   make check-machines    compilers of newer Debians; as root (1 hour)
 #   make check-cuda        the GPU's code without a GPU (5 minutes)
@@ -120,16 +121,15 @@ $(foreach part,CUDA_HOME MPI CUDA CUDA_LIB NCCL_HOME NCCL CUDNN_HOME CUDNN PNG H
 
 # in = the files with such a name in the rooms of common/, in rooms within them, in launcher/, and in the extras
 in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%) $(1:%=launcher/%) $(if $(filter 1,$(EXTRAS)),$(1:%=extras/*/%)))
-PART_MPI  := %_mpi.c
-PART_CUDA := %_cuda.c $(call in,cuda_*.c)
-PART_NCCL := %_nccl.c $(call in,nccl_*.c)
-PART_CUDNN := %_cudnn.c
-STAGING := $(if $(filter 11,$(CUDA)$(EXTRAS)),1,0)
-STAND_INS := %_no_extras.c %_no_staging.c %_no_mpi.c %_no_cuda.c %_no_nccl.c %_no_cudnn.c
-without = $(if $(filter 1,$(2)),,$(call in,*_no_$(1).c)) # the stand-ins for a part, if it is left out
-LEFT_OUT  := $(foreach part,MPI CUDA NCCL CUDNN,$(if $(filter 1,$($(part))),,$(PART_$(part))))
-SOURCES   := $(filter-out $(STAND_INS) $(LEFT_OUT),$(call in,*.c)) $(call without,mpi,$(MPI)) $(call without,cuda,$(CUDA)) \
-    $(call without,nccl,$(NCCL)) $(call without,cudnn,$(CUDNN)) $(call without,staging,$(STAGING)) $(filter-out $(if $(filter 1,$(CUDA)),,%/cuda_no_extras.c),$(call without,extras,$(EXTRAS)))
+PART_mpi  := %_mpi.c
+PART_cuda := %_cuda.c $(call in,cuda_*.c)
+PART_nccl := %_nccl.c $(call in,nccl_*.c)
+PART_cudnn := %_cudnn.c
+# The parts that are left out, as the names of files have them; the extras staging and cudnn need CUDA, too.
+WITHOUT   := $(if $(filter 1,$(EXTRAS)),,extras) $(if $(filter 1,$(MPI)),,mpi) $(if $(filter 1,$(CUDA)),,cuda) $(if $(filter 1,$(NCCL)),,nccl) \
+    $(if $(filter 11,$(CUDA)$(EXTRAS)),,staging) $(if $(filter 11,$(CUDNN)$(EXTRAS)),,cudnn)
+STAND_INS := $(call in,*_no_*.c)
+SOURCES   := $(filter-out $(STAND_INS) $(foreach part,$(WITHOUT),$(PART_$(part))),$(call in,*.c)) $(call in,$(WITHOUT:%=*_no_%.c))
 KERNELS   := $(if $(filter 1,$(CUDA)),$(call in,cuda_*.cu))
 OBJECTS   := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
 MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc
@@ -230,7 +230,7 @@ $(BUILD)/parts: $(if $(shell printf '%s\n' $(CHOSEN) | cmp -s - $(BUILD)/parts |
 
 $(BUILD)/%_mpi.o: %_mpi.c $(BUILD)/parts
 	@mkdir -p $(@D)
-	$(call say,cc) $(MPICC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(call say,cc) $(LINK) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(BUILD)/%.o: %.c $(BUILD)/parts
 	@mkdir -p $(@D)

@@ -140,6 +140,10 @@ check-class: grader
 check-ranks: all
 	@RANKS="8 12 16 32 64" $(MAKE) -s test TESTS="tests/common/comm/test_many_ranks.c $(wildcard tests/ranks/*.bats)"
 
+# Small faults in common/, one at a time: do the tests of their folders see them? (ARGS='--number 20 common/save')
+check-mutants:
+	@tests/mutants/mutants.py $(or $(ARGS),common)
+
 # Builds for other processors than this, the tests of all arithmetic in each; ARM's are emulated.
 check-march:
 	@$(RUN_TESTS) tests/march/builds.bats
@@ -169,7 +173,7 @@ $(BUILD)/tests/against/gpu/nccl_ranks: $(patsubst %.c,$(BUILD)/%.o,$(wildcard te
 $(BUILD)/tests/against/gpu/machine $(BUILD)/tests/against/gpu/nccl_ranks: %: %.o
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter $(PRESENT),$(PART_CUDA) $(PART_NCCL) $(PART_CUDNN)))
+cuda-part: $(KERNELS:%.cu=$(BUILD)/%.o) $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(STAND_INS),$(filter $(PART_cuda) $(PART_nccl) $(PART_cudnn),$(SOURCES))))
 
 # The tests without extras/, in a copy of the tree that is built so.
 check-extras:
@@ -193,4 +197,4 @@ checklist: all $(BUILD)/tests/common/comm/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test tests check-proved check-attack check-extras check-ranks check-march check-machines prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-reconfigure check-chaos check-labs check-class check-cuda cuda-part check-sanitizers checklist
+.PHONY: test tests check-proved check-attack check-extras check-ranks check-mutants check-march check-machines prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-faults check-reconfigure check-chaos check-labs check-class check-cuda cuda-part check-sanitizers checklist

@@ -71,7 +71,7 @@ train() {
     echo "$output"
     [ "$status" -eq 2 ]
     [[ $output == *"--conv cudnn: this build has no cuDNN part (cudnn.h); leave it out"* ]]
-    BUILD=build/no_cudnn make -s doctor | grep -E "^no +in this build +MPI=0 CUDNN=0; to build a part in: make"
+    BUILD=build/no_cudnn make -s doctor ARGS=--all | grep -E "^no +in this build +MPI=0 CUDNN=0; to build a part in: make"
 }
 
 @test "auto is im2col: the same bits, without cuDNN too; cudnn without it is one line" {

@@ -105,8 +105,12 @@ common/data common/nn common/nn/cuda common/save " ]
 
 @test "extras, steps, asides and tools include common and their own parts, and a tool what is a step's" {
     for extra in extras/*/; do
-        [ "$extra" = extras/watch/ ] && terminal='|extras/output/terminal.h' || terminal= # the bar is drawn there
-        room "${extra%/}" "common/|launcher/|extras/group/|$extra$terminal"
+        case $extra in
+        extras/watch/) other='|extras/group/|extras/output/terminal.h' ;; # the bar is drawn there
+        extras/hierarchical/ | extras/nccl_register/ | extras/simulated_network/) other='|extras/group/' ;;
+        *) other= ;;
+        esac
+        room "${extra%/}" "common/|launcher/|$extra$other"
     done
     for step in 0[1-5]_*/ 05_*/*/; do room "${step%/}" "common/|launcher/|${step%%/*}/"; done
     for topic in beyond/ beyond/*/; do room "${topic%/}" "common/|beyond/"; done

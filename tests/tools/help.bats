@@ -37,3 +37,9 @@
     build -s
     [ -z "$output" ]
 }
+
+@test "a build without MPI and CUDA calls no compiler of theirs" {
+    run make -n V=1 MPI=0 CUDA=0 BUILD="$BATS_TEST_TMPDIR/build" all
+    [ "$status" -eq 0 ]
+    ! grep -w 'mpicc\|nvcc' <<<"$output"
+}

@@ -1,4 +1,4 @@
-/* Stands in for extras/cudnn in builds without it, which cannot use cuDNN. */
+/* Stands in for extras/cudnn in builds without it, or without cuDNN. */
 #include "common/base/log.h"
 #include "common/nn/device.h"
 
