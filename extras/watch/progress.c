@@ -30,9 +30,7 @@ static struct {
 static _Atomic double waiting_since; // 0 if this rank does not wait
 static atomic_int waiting_for = NOBODY; // NOBODY if unknown
 
-/* Returns true if bars can be drawn. Not if lines go through a pipe (`| grep Test`): they reach the
- * terminal late, in the middle of a bar. */
-static bool on_terminal(void)
+bool progress_on_terminal(void)
 {
     static int answer = -1; // cached, since it is asked at every step
     if (answer < 0) {
@@ -52,7 +50,8 @@ static void draw(const char *text)
 
 bool progress_due(size_t done, size_t total)
 {
-    return on_terminal() && total > 0 && (done == total || seconds_now() - drawn_at >= 0.1);
+    return progress_on_terminal() && total > 0 &&
+           (done == total || seconds_now() - drawn_at >= 0.1);
 }
 
 /* Makes the bar and draws it; `terminal` is locked. */
@@ -142,7 +141,7 @@ void progress_bar_finish(void)
 void progress_bar_erase(void)
 {
     pthread_mutex_lock(&terminal);
-    if (on_terminal()) // the bar drawn there may be another rank's
+    if (progress_on_terminal()) // the bar drawn there may be another rank's
         draw("\r\033[K");
 }
 

@@ -10,6 +10,10 @@
  * log.h and progress_bar_finish() remove it. */
 void progress_update(const char *text, size_t done, size_t total);
 
+/* Returns true if bars can be drawn. Not if lines go through a pipe (`| grep Test`): they reach the
+ * terminal late, in the middle of a bar. */
+bool progress_on_terminal(void);
+
 /* Returns true if it would draw now, for callers whose text is expensive to make. */
 bool progress_due(size_t done, size_t total);
 

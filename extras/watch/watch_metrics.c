@@ -141,7 +141,7 @@ static void say_done(void)
     snprintf(name, sizeof name, "/%s_%s.safetensors", run.args->model, run.args->dataset);
     const char *end = strrchr(run.saved, '/');
     if (run.rank == 0 && run.accuracy >= 0 && end != NULL && strcmp(end, name) == 0 &&
-        progress_due(1, 1))
+        progress_on_terminal())
         log_info("done in %.1f s, accuracy %.2f%%; look at it: make && tools/evaluate %s",
                  seconds_now() - run.begin, 100 * run.accuracy, run.saved);
 }
