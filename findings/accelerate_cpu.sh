@@ -7,10 +7,11 @@ set -eu
 # shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
 install torch==2.15.0 accelerate==1.15.0
+unset PYTHONWARNINGS # so that no warning of accelerate is hidden
 
 cat >"$tmp/show.py" <<'EOF'
 import os
 print(f'process: RANK {os.environ.get("RANK")}, WORLD_SIZE {os.environ.get("WORLD_SIZE")}', flush=True)
 EOF
 python -m accelerate.commands.launch --cpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no \
-    "$tmp/show.py" 2>"$tmp/errors" | verdict
+    "$tmp/show.py" 2>&1 | verdict

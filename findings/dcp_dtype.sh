@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tool:  PyTorch 2.15.0, torch.distributed.checkpoint
 # Guess: a float tensor is not loaded into an integer tensor, as one of another shape is not.
-# Seen:  it is, without a word, and the fractions are gone.
+# Seen:  it is, and the fractions are gone.
 # > saved tensor([1.5000, 2.7500]), loaded tensor([1, 2])
 # > shape (1, 2): CheckpointException
 set -eu

@@ -24,11 +24,10 @@ def run(rank, path, world):
             x = torch.tensor([float('nan') if rank == holder else float(rank)])
             dist.all_reduce(x, getattr(dist.ReduceOp, op))
             results.append(f'on rank {holder} gives {x.item()}')
-        if rank == world - 1:
-            print(f'{op}: NaN ' + ', '.join(results), flush=True)
+        print(f'{op}: NaN ' + ', '.join(results), flush=True)
     dist.destroy_process_group()
 
 if __name__ == '__main__':
     mp.spawn(run, (sys.argv[1], 3), 3)
 EOF
-python "$tmp/ranks.py" "$tmp/store" | verdict
+python "$tmp/ranks.py" "$tmp/store" | sort -u | verdict

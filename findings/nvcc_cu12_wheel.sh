@@ -14,4 +14,5 @@ for package in nvidia-cuda-nvcc-cu12==12.9.86 nvidia-cuda-nvcc==13.5.37; do
     python3 -m pip download -q --disable-pip-version-check --no-deps -d "$tmp/$package" "$package" >&2 || cannot "no $package"
     echo "${package%==*} ${package#*==}:" "$(python3 -m zipfile -l "$tmp/$package"/*.whl | awk '{ print $1 }' |
         sed -n 's|.*/bin/\([^/.]*\)$|\1|p' | sort | tr '\n' ' ' | sed 's/ $//')"
-done | verdict
+done >"$tmp/all"
+verdict <"$tmp/all"

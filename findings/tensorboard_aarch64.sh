@@ -15,4 +15,5 @@ for machine in x86_64 aarch64; do
         tensorboard-data-server==0.7.2 >&2 || cannot "pip does not download tensorboard-data-server"
     server=$(python3 -m zipfile -l "$tmp/$machine"/*.whl | awk '$1 ~ /bin\/server$/ { print $1 }')
     echo "$machine: ${server:-none}"
-done | verdict
+done >"$tmp/all"
+verdict <"$tmp/all"

@@ -23,14 +23,15 @@ signal.signal(signal.SIGTERM, end)
 print('up', flush=True)
 time.sleep(100)
 EOF
+: >"$tmp/out"
 python -m torch.distributed.run --standalone --nproc-per-node 2 "$tmp/worker.py" >"$tmp/out" 2>"$tmp/errors" &
-torchrun=$!
-tries=0
-while [ "$(grep -c up "$tmp/out")" -lt 2 ] && [ $tries -lt 120 ]; do sleep 1 && tries=$((tries + 1)); done
-kill -TERM $torchrun
+launcher=$!
+wait_for 2 "$tmp/out"
+kill -TERM $launcher || true
 status=0
-wait $torchrun || status=$?
+wait $launcher || status=$?
+launcher=
 {
-    grep -v up "$tmp/out"
+    grep -vx up "$tmp/out" || true
     echo "torchrun: exit status $status, $(grep -o 'SignalException' "$tmp/errors" | tail -n 1)"
 } | verdict
