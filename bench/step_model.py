@@ -71,7 +71,7 @@ def staged(network, n, size):
 
 
 def step_seconds(step, network, n, way=flat, ranks_per_core=1.0):
-    """crowd: how many ranks share a core."""
+    """ranks_per_core: how many ranks share a core."""
     forward, backward, rest = (ranks_per_core * t for t in (step.forward, step.backward, step.rest))
     if n == 1:
         return forward + backward + rest

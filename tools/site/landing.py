@@ -16,26 +16,23 @@ def bar(x, y, width, colour, word="", height=16):
             (f'<text x="{x + width / 2}" y="{y + height - 4}" style="fill:var(--{colour}-on);font-size:11px">{word}</text>' if word else ""))
 
 
-# Title, page and sentence of each of the six ideas.
+# Title, page, sentence, steps and drawing of each of the six ideas.
 IDEAS = (
-    ("01 One device", "01_single_gpu/README.html", "The trainer: data, model, loss, backward, optimizer, checkpoint."),
-    ("02 a to c: many devices", "02_multi_gpu_spawn/README.html", "<code>fork</code>, a process group, all-reduce, a sampler that deals out the rows."),
-    ("02 The Reducer", "docs/02_multi_gpu_spawn.html#the-whole-step-the-reducer", "Gradients leave in buckets while the backward pass still runs."),
-    ("03 A launcher", "03_torchrun_env/README.html", "Five environment variables, and the program that sets them. Also the real torchrun."),
-    ("04 Several nodes", "04_slurm_multinode/README.html", "Slurm, Open MPI, ranks per node, data on each node's own disk."),
-    ("05 Fault tolerance", "05_fault_tolerance/README.html", "Snapshots, exact resume, a stop that all ranks agree on."))
-
-# One drawing for each of them, in their order.
-DRAWINGS = (
-    plate(0, 133, 20) + '<path class="l" d="M66 24h24v24h-24zM66 36h24M78 24v24M96 36h30m-6-5l6 5l-6 5M174 36h30m-6-5l6 5l-6 5M212 22v26h26M214 26c5 16 10 18 22 19"/>',
-    plate(0, 86, 20) + plate(1, 180, 20) + '<path class="s" d="M124 30h50m-6-5l6 5l-6 5M176 44h-50m6-5l-6 5l6 5"/>',
-    bar(22, 14, 76, "phase-forward", "forward") + bar(100, 14, 120, "phase-backward", "backward") + bar(246, 14, 30, "phase-optimizer") +
-    "".join(bar(x, 42, 32, f"bucket-{i}", i) for i, x in enumerate((140, 174, 212))),
-    '<rect class="l" x="52" y="22" width="86" height="30" rx="8"/><text x="95" y="41">launcher</text><path class="l" d="M140 37c20 0 16 -20 36 -20M140 37c20 0 16 20 36 20"/>' +
-    plate(0, 180, 4, 26) + plate(1, 180, 44, 26) + '<text x="243" y="22">RANK=0</text><text x="243" y="62">RANK=1</text>',
-    '<rect class="l" x="40" y="9" width="96" height="56" rx="10"/><rect class="l" x="164" y="9" width="96" height="56" rx="10"/><path class="l" d="M136 37h28"/>' +
-    plate(0, 49, 20) + plate(1, 93, 20) + plate(2, 173, 20) + plate(3, 217, 20),
-    bar(24, 14, 176, "rank-0") + bar(116, 44, 160, "rank-0") + '<path class="f" d="M208 16l12 12m0-12l-12 12"/><path class="l" stroke-dasharray="3 3" d="M116 6v62"/>')
+    ("01 One device", "01_single_gpu/README.html", "The trainer: data, model, loss, backward, optimizer, checkpoint.", ("01",),
+     plate(0, 133, 20) + '<path class="l" d="M66 24h24v24h-24zM66 36h24M78 24v24M96 36h30m-6-5l6 5l-6 5M174 36h30m-6-5l6 5l-6 5M212 22v26h26M214 26c5 16 10 18 22 19"/>'),
+    ("02 a to c: many devices", "02_multi_gpu_spawn/README.html", "`fork`, a process group, all-reduce, a sampler that deals out the rows.", ("02a", "02b", "02c"),
+     plate(0, 86, 20) + plate(1, 180, 20) + '<path class="s" d="M124 30h50m-6-5l6 5l-6 5M176 44h-50m6-5l-6 5l6 5"/>'),
+    ("02 The Reducer", "docs/02_multi_gpu_spawn.html#the-whole-step-the-reducer", "Gradients leave in buckets while the backward pass still runs.", ("02",),
+     bar(22, 14, 76, "phase-forward", "forward") + bar(100, 14, 120, "phase-backward", "backward") + bar(246, 14, 30, "phase-optimizer") +
+     "".join(bar(x, 42, 32, f"bucket-{i}", i) for i, x in enumerate((140, 174, 212)))),
+    ("03 A launcher", "03_torchrun_env/README.html", "Five environment variables, and the program that sets them. Also the real torchrun.", ("03",),
+     '<rect class="l" x="52" y="22" width="86" height="30" rx="8"/><text x="95" y="41">launcher</text><path class="l" d="M140 37c20 0 16 -20 36 -20M140 37c20 0 16 20 36 20"/>' +
+     plate(0, 180, 4, 26) + plate(1, 180, 44, 26) + '<text x="243" y="22">RANK=0</text><text x="243" y="62">RANK=1</text>'),
+    ("04 Several nodes", "04_slurm_multinode/README.html", "Slurm, Open MPI, ranks per node, data on each node's own disk.", ("04",),
+     '<rect class="l" x="40" y="9" width="96" height="56" rx="10"/><rect class="l" x="164" y="9" width="96" height="56" rx="10"/><path class="l" d="M136 37h28"/>' +
+     plate(0, 49, 20) + plate(1, 93, 20) + plate(2, 173, 20) + plate(3, 217, 20)),
+    ("05 Fault tolerance", "05_fault_tolerance/README.html", "Snapshots, exact resume, a stop that all ranks agree on.", ("05",),
+     bar(24, 14, 176, "rank-0") + bar(116, 44, 160, "rank-0") + '<path class="f" d="M208 16l12 12m0-12l-12 12"/><path class="l" stroke-dasharray="3 3" d="M116 6v62"/>'))
 
 
 def inline(markdown):
@@ -73,10 +70,10 @@ def same(part):
 def cards(changed):
     """The six ideas. Below each: the lines it changes."""
     out = []
-    for number, (name, page, sentence) in enumerate(IDEAS):
-        sizes = " + ".join(str(changed[step]) for step in (("01",), ("02a", "02b", "02c"), ("02",), ("03",), ("04",), ("05",))[number] if step in changed)
-        out.append(f'<li><a class="card" href="{page}"><svg viewBox="0 0 300 74" aria-hidden="true">{DRAWINGS[number]}</svg>'
-                   f'<h3>{name}</h3><p>{sentence}</p><p class="foot"><code>make {name[:2]}</code><b>{f"+ {sizes} lines" if sizes else "the start"}</b></p></a></li>')
+    for name, page, sentence, steps, drawing in IDEAS:
+        sizes = " + ".join(str(changed[step]) for step in steps if step in changed)
+        out.append(f'<li><a class="card" href="{page}"><svg viewBox="0 0 300 74" aria-hidden="true">{drawing}</svg>'
+                   f'<h3>{name}</h3><p>{inline(sentence)}</p><p class="foot"><code>make {name[:2]}</code><b>{f"+ {sizes} lines" if sizes else "the start"}</b></p></a></li>')
     return "\n".join(out)
 
 
@@ -87,6 +84,7 @@ def page(readme, steps):
     one = section(readme, "One line makes it data parallel")
     equal = section(readme, "1 = 2 = 4 ranks = PyTorch")
     first_equal, last_equal = sentences(equal)
+    which = " and ".join(head.removeprefix("step ") for head in rows(equal)[0][1:])
     parts = sentences(section(readme, "Who is it for?"))
     shown = re.search(r"^<figure.*?$", one, re.M)[0]
     changed = {step.name: sum(len(hunk.changed()) for hunk in step.hunks) for step in steps}
@@ -105,7 +103,7 @@ hide-toc: true
 <div class="landing two"><div><h2 id="one-line">One line makes it data parallel</h2><p>{inline(sentences(re.sub("^<figure.*?$", "", one, flags=re.M))[0])}</p>
 <p><a href="diffs/02b.html">The whole diff, {changed["02b"]} lines, with reasons</a></p></div>
 {shown}</div>
-<div class="landing"><h2 id="same">1 = 2 = 4 ranks = PyTorch</h2><p>{inline(first_equal.rstrip(":"))}. The losses of steps 1 and 11:</p>
+<div class="landing"><h2 id="same">1 = 2 = 4 ranks = PyTorch</h2><p>{inline(first_equal.rstrip(":"))}. The losses of steps {which}:</p>
 <div class="equal">{same(equal)}</div>
 <p>{inline(last_equal)} <a href="docs/proof.html">The proof</a></p></div>
 <div class="landing"><h2 id="ideas">Six ideas</h2><p>Read the first program from top to bottom. From then on, read only what changes.</p>
