@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Mutation score: makes small faults in C files, one at a time, and counts those that the tests of the same folder see.
 
-tests/mutants/mutants.py [--number N] [--seed N] [--least PERCENT] FILE|FOLDER...
+make check-mutants ARGS="[--number N] [--seed N] [--least PERCENT] FILE|FOLDER..."
 
 The tests of common/base/log.c are those in tests/common/base. A mutant counts as caught if one of them fails, or takes
-ten times as long as without it and more than 20 seconds. It does not count if it does not compile, or compiles to the same instructions. Ends
-with status 1 if fewer than PERCENT of the others are caught (default: 0). Works in a copy of the tree, build/mutants.
+ten times as long as without it and more than 20 seconds. It does not count if it does not compile, or compiles to the
+same instructions. Ends with status 1 if fewer than PERCENT of the others are caught (default: 0), or there are none.
+Works in a copy of the tree, build/mutants.
 """
 import argparse
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,8 +74,10 @@ def instructions(source):
 def tests_of(source):
     """The test programs of a file's folder, or of the next folder above that has some; the file's own test first."""
     folder = ROOT / "tests" / source.parent
-    while not list(folder.glob("test_*.c")):
+    while not list(folder.glob("test_*.c")) and folder != ROOT:
         folder = folder.parent
+    if folder == ROOT:
+        sys.exit(f"mutants: no C test is for {source}")
     found = [f"build/{test.with_suffix('').relative_to(ROOT)}" for test in sorted(folder.glob("test_*.c"))]
     return sorted(found, key=lambda test: source.stem not in test)
 
@@ -126,6 +130,7 @@ def main():
                     if not re.search(r"_(no_\w+|cuda|nccl|cudnn)\.c$", file.name) and file.parent.name not in ("cuda", "nccl", "mpi")})
     mutants = [mutant for file in files for mutant in mutants_of(file)]
     random.Random(args.seed).shuffle(mutants)
+    shutil.rmtree(TREE, ignore_errors=True)  # an earlier run's last mutant was built there
     subprocess.run([ROOT / "tests/copy_tree.sh", TREE], check=True)
     originals, limits, count = {}, {}, {"caught": 0, "survived": 0, "same": 0, "no program": 0}
     for mutant in mutants:
@@ -133,8 +138,9 @@ def main():
         if source not in originals:
             originals[source] = instructions(source)
         for test in set(tests_of(source)) - limits.keys():
+            built = make(test)
             begun = time.monotonic()
-            if not make(test) or not passes(test, 300):
+            if not built or not passes(test, 300):
                 sys.exit(f"mutants: {test} fails without a fault")
             limits[test] = max(20, 10 * (time.monotonic() - begun))
         result = judge(mutant, originals[source], limits)
@@ -145,7 +151,7 @@ def main():
             break
     judged = count["caught"] + count["survived"]
     print(f"{count['caught']} of {judged} mutants caught; {count['same']} more were the same program, {count['no program']} none")
-    return 100 * count["caught"] < args.least * judged
+    return judged == 0 or 100 * count["caught"] < args.least * judged
 
 
 if __name__ == "__main__":
