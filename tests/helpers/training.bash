@@ -1,6 +1,6 @@
-# Shared by the tests of the asides.
+# Compares two trainings.
 
-# The weights of two files differ by no more than this, relative to the largest.
+# near FILE FILE TOLERANCE: the weights of two files differ by no more, relative to the largest.
 near() {
     python3 - "$@" <<'END'
 import array, json, struct, sys

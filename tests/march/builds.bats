@@ -129,5 +129,6 @@ refused() {
     run timeout 20 qemu-aarch64 -L /usr/aarch64-linux-gnu \
         build/march/tree-aarch64-linux-gnu-gcc/03_torchrun_env/ddprun --standalone --nproc-per-node 1 sh -c 'sleep 1000 & echo $!; exit 3'
     [ "$status" -eq 3 ]
+    [[ ${lines[0]} =~ ^[0-9]+$ ]]
     ! kill -0 "${lines[0]}"
 }

@@ -19,7 +19,7 @@ setup() {
 
 # After every test: no process is left, no half-written file, no temporary folder.
 teardown() {
-    no_process_left || { ps -fp "$(left_over | paste -sd ,)" && kill -KILL $(left_over) && false; } &&
+    await_no_process || { ps -fp "$(left_over | paste -sd ,)" && kill -KILL $(left_over) && false; } &&
         [ -z "$(find "$OUT" -name '*.tmp')" ] &&
         [ -z "$(ls -A "$TMPDIR")" ]
 }
@@ -33,7 +33,7 @@ left_over() {
 }
 
 # Waits until they have gone: the kernel needs a moment.
-no_process_left() {
+await_no_process() {
     until_true 60 none_left
 }
 
@@ -126,6 +126,6 @@ job_ends() {
     wait "$job" || status=$?
     [ "$status" -eq "$1" ] || { echo "status $status, not $1: $(grep -v Epoch "$OUT/said")" && return 1; }
     [ "$SECONDS" -le 120 ]
-    no_process_left
+    await_no_process
     [ -z "$(find "$OUT" -name '*.tmp')" ]
 }

@@ -153,6 +153,6 @@ EOF2
         until_true 100 has_children $parent
         kill -KILL $parent
         wait $parent || true
-        no_process_left || { echo "$program" && false; }
+        await_no_process || { echo "$program" && false; }
     done
 }

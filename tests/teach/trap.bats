@@ -75,6 +75,8 @@ needs_journals() {
         [ "$(grep -c '^story ' "$file")" -ge 2 ]
         grep -q "^## $name: " docs/traps.md
         grep -q "](#$name-" docs/traps.md
+        grep -q "](answers/traps.md#$name-" docs/traps.md
+        grep -q "^## $name: " docs/answers/traps.md
         grep -q "trap.py $name " docs/answers/traps.md # the answer shows its symptom
     done
     [ "$(grep -c '^## ' docs/traps.md)" -eq "$(ls teach/traps/*.txt | wc -l)" ]
