@@ -45,16 +45,16 @@ broken() {
 }
 
 @test "a barrier of the host that is missing is found" {
-    broken 1_by_host "/the other's data is there/d"
+    broken 1_by_host "/the other GPU's data is ready/d"
     [[ $output == *"by the host"*WRONG* ]]
-    broken 2_peer_copy "/the other's data is there/d"
+    broken 2_peer_copy "/the other GPU's data is ready/d"
     [[ $output == *"peer copy"*WRONG* ]]
-    broken 2_peer_copy '/the other has copied, too/d'
+    broken 2_peer_copy '/the other GPU has copied, too/d'
     [[ $output == *"peer copy"*WRONG* ]]
 }
 
 @test "flags that are missing, and a block that waits for the wrong one, are found" {
-    for meeting in "the other's data is there" 'the other has summed its half'; do
+    for meeting in "the other GPU's data is ready" 'the other GPU has summed its half'; do
         broken 3_ring_kernel "/$meeting/d"
         [[ $output == *"ring kernel"*WRONG* ]]
     done
