@@ -149,6 +149,9 @@ override CFLAGS += $(CUDA_APART:%=-isystem %/include)
 LDLIBS += $(CUDA_APART:%=-Wl,-rpath,%/lib)
 endif
 
+# Make has rules of its own, for RCS and others, and would try each of them for each file: half of the time of a start.
+MAKEFLAGS += -r
+
 # All cores, unless -j says otherwise. A make that another make calls shares the jobs of that one; and of several targets
 # each waits for the one before, since checks must not run at the same time.
 ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)

@@ -10,6 +10,7 @@ Without NN: the trap on which you worked last. A trap is a file teach/traps/NN.t
     symptom  a regular expression that its output matches, and the right program's output does not
     story, rank, line (a regular expression), cause (NAME: what it is), hint; also: one more check of the judge
     compare  the checks of lab/checks.py that a mend must pass; none: all; twin ...: see trap_twin.py"""
+import functools
 import os
 import re
 import signal
@@ -30,6 +31,7 @@ LAB = Path(os.environ.get("LAB", "lab"))
 FIELDS = {"rank": "Which rank is at fault: its number, or all",
           "line": "Which line: copy it; if it is missing, write it as it should be",
           "cause": "Why: one of the names below"}
+programs = functools.cache(lambda: dict(re.findall(r"^(\S+): \S+ (\S+)", subprocess.getoutput("tools/stepdiff.sh --count"), re.M)))
 DEFAULTS = {"compare": "end device group rows steps values evaluation saves work"}
 
 
@@ -49,9 +51,7 @@ class Trap:
         self.name, self.folder = name, LAB / f"trap_{name}"
         self.lines = [line.split(" ", 1) for line in Path(f"teach/traps/{name}.txt").read_text().splitlines()]
         self.step = base = self.one("base")
-        if "/" not in base:
-            programs = subprocess.check_output(["tools/stepdiff.sh", "--count"], text=True)
-            base = re.search(f"^{base}: \\S+ (\\S+)", programs, re.M)[1]
+        base = programs().get(base, base)
         self.step = "02" if base.startswith("beyond/") else self.step
         self.base, self.cause = Path(base), self.one("cause").partition(":")[0]
         self.file = "train.c" if base.endswith(".c") else self.base.name

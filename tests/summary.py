@@ -5,13 +5,16 @@ Failed tests come first, each with its last 20 lines and the command that repeat
 and "N passed, N failed, N skipped". The exit status is 1 if anything failed. A file is flaky if it failed, and passed when
 tests/again.sh ran it alone (into TAP_DIR.again). If more than five files fail, something else is wrong: none of them is run
 again, and the run fails. If make fails without a failed test, as in a build, .ci/run leaves NAME.status beside NAME.log.
+A file of make test that takes more of the processors than tests/budget.txt says is named; it does not fail, since a busy
+machine takes more.
 
   --failed   only prints the paths of the files to run again
   --slowest  also says what was sampled (TAP_DIR/sampled), and names the ten files that took longest
 """
-import pathlib, re, sys
+import os, pathlib, re, sys
 
 MOST_FLAKY = 5
+BUDGET = 5 # seconds of processors of a file that tests/budget.txt does not name
 LINES = 20
 
 
@@ -75,6 +78,16 @@ def read(folder):
     return {file.path: file for file in (File(folder, tap) for tap in sorted(folder.glob('**/*.tap')))}
 
 
+def over_budget(files):
+    """Yields the files of make test that used more of the processors than they may, and how much that is."""
+    text = pathlib.Path(__file__).with_name('budget.txt').read_text()
+    exceptions = {path: int(seconds) for seconds, path in re.findall(r'^(\d+) (\S+)$', text, re.M)}
+    for file in files:
+        budget = exceptions.get(file.name, BUDGET)
+        if file.cpu > budget and file.again.startswith('make test ') and not os.environ.get('SLOW'):
+            yield file, budget
+
+
 def checks_that_failed(folder, broken):
     for mark in sorted(folder.glob('*.status')):
         name = mark.name[:-len('.status')]
@@ -133,10 +146,13 @@ def main(option, folder):
     for f in counted:
         for title in f.skipped:
             print(f'skipped: {f.name}: {title}')
+    for f, budget in over_budget(counted):
+        print(f'over budget: {f.name}: {f.cpu} s of processors, and {budget} are its budget')
     if option == '--slowest':
         print((folder / 'sampled').read_text(), end='')
         for f in sorted(files.values(), key=lambda f: -f.seconds)[:10]:
             print(f'slow: {f.seconds} s {f.path}')
+    print(f'{sum(f.cpu for f in files.values())} s of processors')
     print(f'flaky: {len(flaky)} of {len(files)} files')
     print(f'{sum(f.passed for f in counted)} passed, {num_failed} failed, {sum(len(f.skipped) for f in counted)} skipped')
     return num_failed > 0 or not files

@@ -43,8 +43,7 @@ elif ! sed -e "$edit" "$source" >"$folder/train.c" 2>"$folder/log"; then
 fi
 cmp -s "$source" "$folder/train.c" && echo "$0: this changes nothing in $source: $edit" >&2 && exit 2
 [ -n "${PLAIN:-}" ] || diff "$source" "$folder/train.c" | grep '^[<>]'
-make -q TRY="$folder/train" "${BUILD:-build}/libcommon.a" >"$folder/log" 2>&1 ||
-    echo "$0: building the library first" >&2
+[ -e "${BUILD:-build}/libcommon.a" ] || echo "$0: building the library first" >&2
 make TRY="$folder/train" "$folder/train" >"$folder/log" 2>&1 || { cat "$folder/log" >&2 && exit 1; }
 
 top=$PWD ranks=2

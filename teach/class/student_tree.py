@@ -31,6 +31,7 @@ def fail(text, status=2):
     sys.exit(status)
 
 
+@functools.cache
 def output_of(*command):
     return subprocess.run(command, cwd=TOP, check=True, capture_output=True, text=True).stdout
 

@@ -140,8 +140,9 @@ END
 @test "every file and folder they name is there" {
     for document in README.md */README.md beyond/*/README.md extras/*/README.md 05_*/*/README.md docs/*.md docs/answers/*.md teach/*.md; do
         [ -e "$document" ] || continue
+        folder=$(dirname "$document")
         for link in $(grep -o '](\([^)#]*\)' "$document" | sed 's/^](//' | grep -v '^http'); do
-            [ -e "$(dirname "$document")/$link" ] || { echo "$document: $link" && return 1; }
+            [ -e "$folder/$link" ] || { echo "$document: $link" && return 1; }
         done
     done
 }

@@ -3,7 +3,7 @@
 # near FILE FILE TOLERANCE: the weights of two files differ by no more, relative to the largest.
 near() {
     python3 - "$@" <<'END'
-import array, json, struct, sys
+import array, json, operator, struct, sys
 
 def tensors(path):
     data = open(path, 'rb').read()
@@ -17,7 +17,7 @@ ours, theirs = tensors(sys.argv[1]), tensors(sys.argv[2])
 assert ours.keys() == theirs.keys() and ours
 for name in ours:
     scale = max(map(abs, theirs[name])) or 1
-    worst = max(abs(a - b) for a, b in zip(ours[name], theirs[name])) / scale
+    worst = max(map(abs, map(operator.sub, ours[name], theirs[name]))) / scale
     print(f'{name}: {worst:.1e}')
     assert worst <= float(sys.argv[3])
 END

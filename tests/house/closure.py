@@ -19,7 +19,7 @@ def build(programs):
     os.chdir(COPY)
     without = [part + '=0' for part in ('EXTRAS', 'CUDA', 'NCCL', 'MPI', 'PNG', 'HTTP')]
     environment = {name: value for name, value in os.environ.items() if name not in ('MAKEFLAGS', 'MFLAGS', 'BUILD')}
-    subprocess.run(['make', '-s', '-j2', 'CFLAGS=-O1', 'LDFLAGS=-Wl,-Map=$@.map', *without, *programs], check=True, env=environment)
+    subprocess.run(['make', '-s', '-j2', 'CFLAGS=-O0', 'LDFLAGS=-Wl,-Map=$@.map', *without, *programs], check=True, env=environment)
 
 
 def members_of(program, built):

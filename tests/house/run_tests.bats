@@ -105,6 +105,34 @@ says() {
     [ "$(tests/summary.py --failed "$scratch/ci" | grep -c many/)" -eq 5 ]
 }
 
+@test "a file that takes more of the processors than its budget is named, and does not fail" {
+    read -r seconds exception < <(grep '^[0-9]' tests/budget.txt)
+    took() { # TEST SECONDS...
+        mkdir -p "$scratch/ci/$(dirname "$1")"
+        printf '1..1\nok 1 - x\n# took 1 s, status 0, %d s of processors, again: make %s ONLY=x\n' "$2" "${3:-test}" >"$scratch/ci/$1.tap"
+    }
+    took $net 6
+    took tests/house/five.bats 5
+    took tests/house/other.bats 60 check-faults
+    took "$exception" "$seconds"
+    run tests/summary.py "$scratch/ci"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep '^over budget' <<<"$output")" = "over budget: $net: 6 s of processors, and 5 are its budget" ]
+    [[ $output == *"$((71 + seconds)) s of processors"* ]]
+    took "$exception" $((seconds + 1))
+    run tests/summary.py "$scratch/ci"
+    [ "$(grep -c '^over budget' <<<"$output")" -eq 2 ]
+    SLOW=all run tests/summary.py "$scratch/ci" # more tests than those of the budget
+    [[ $output != *"over budget"* ]]
+}
+
+@test "each exception in tests/budget.txt is a test file that is there, once, and needs more than the others may" {
+    grep -v '^#' tests/budget.txt >"$scratch/list"
+    LC_ALL=C sort -c -k 2 "$scratch/list" && [ -z "$(cut -d ' ' -f 2 "$scratch/list" | uniq -d)" ]
+    awk 'NF != 2 || $1 <= 5 || system("[ -f " $2 " ]") != 0 { print; bad = 1 } END { exit bad || NR == 0 }' "$scratch/list"
+}
+
 @test "a bats test that fails: its command, what was expected and what came, in at most 30 lines" {
     printf '%s\n' '@test "counts" {' '    run seq 100' '    echo "$output"' '    [ "$status" -eq 0 ]' '    [ "${lines[-1]}" = 99 ]' '}' >"$scratch/fails.bats"
     mkdir -p "$scratch/ci/test"
@@ -130,7 +158,7 @@ says() {
 
 @test "what is tagged as slow runs with SLOW=only and SLOW=all" {
     mkdir -p "$scratch/tests/house"
-    cp -r tests/run_tests.sh tests/tap.sh tests/summary.py tests/again.sh "$scratch/tests" && cp -r tools "$scratch" && cd "$scratch"
+    cp -r tests/run_tests.sh tests/tap.sh tests/summary.py tests/budget.txt tests/again.sh "$scratch/tests" && cp -r tools "$scratch" && cd "$scratch"
     printf '# bats test_tags=slow\n@test "long" { true; }\n@test "short" { true; }\n' >tests/house/one.bats
     printf '# bats file_tags=slow\n@test "long, too" { true; }\n' >tests/house/two.bats
     for slow in no:1 only:2 all:3; do

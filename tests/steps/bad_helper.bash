@@ -48,7 +48,7 @@ until_true() {
     shift
     until "$@"; do
         [ "$SECONDS" -le "$end" ] || return 1
-        sleep 0.05
+        sleep 0.1
     done
 }
 

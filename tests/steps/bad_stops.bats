@@ -115,7 +115,7 @@ trained() { # NAME LINES
     done
     kill -STOP $(left_over)
     sleep $((timeout + 2))
-    lines=$(cat "$OUT"/spawned "$OUT"/launched "$OUT"/restarted "$OUT"/replaced "$OUT"/elastic | wc -l)
+    lines=$(cd "$OUT" && wc -l $names | awk '$2 != "total" && $1 > most { most = $1 } END { print most }')
     kill -CONT $(left_over)
     for name in $names; do
         until_true 200 trained "$name" $((lines + 1)) # more than any of them had

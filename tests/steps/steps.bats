@@ -77,23 +77,23 @@ agree() {
 
 @test "the same command twice gives the same bytes" {
     for i in 1 2; do
-        ok 03_torchrun_env/run.sh 2 --epochs 1 --checkpoint-dir "$scratch/$i"
+        ok 03_torchrun_env/run.sh 2 --epochs 1 --num-samples 720 --checkpoint-dir "$scratch/$i"
     done
     cmp "$scratch/1/cnn_digits.safetensors" "$scratch/2/cnn_digits.safetensors"
 }
 
 @test "the number of threads changes no bit" {
     for threads in 1 2 3; do
-        ok 01_single_gpu/run.sh --epochs 1 --threads $threads --checkpoint-dir "$scratch/$threads"
+        ok 01_single_gpu/run.sh --epochs 1 --num-samples 400 --threads $threads --checkpoint-dir "$scratch/$threads"
     done
     cmp "$scratch/1/cnn_digits.safetensors" "$scratch/2/cnn_digits.safetensors"
     cmp "$scratch/1/cnn_digits.safetensors" "$scratch/3/cnn_digits.safetensors"
 }
 
 @test "with the global batch fixed, 1, 2 and 4 ranks have the same losses" {
-    fixed="--num-samples 1408 --global-batch-size 64 --max-steps 30"
+    fixed="--num-samples 512 --global-batch-size 64 --max-steps 11" # the second epoch, too
     losses 01_single_gpu/run.sh $fixed >"$scratch/01"
-    [ "$(wc -l <"$scratch/01")" -eq 30 ]
+    [ "$(wc -l <"$scratch/01")" -eq 11 ]
     for ranks in 2 4; do
         losses 02_multi_gpu_spawn/run.sh $ranks $fixed >"$scratch/02"
         agree "$scratch/01" "$scratch/02" 1e-4
@@ -103,15 +103,15 @@ agree() {
 }
 
 @test "dropout draws the same masks on 1 and 2 ranks" {
-    fixed="--num-samples 1408 --global-batch-size 64 --max-steps 20 --log-interval 1"
+    fixed="--num-samples 512 --global-batch-size 64 --max-steps 10 --log-interval 1"
     01_single_gpu/run.sh $fixed --checkpoint-dir "$scratch" | sed -n 's/^Train.*Loss: //p' >"$scratch/01"
     03_torchrun_env/run.sh 2 $fixed --checkpoint-dir "$scratch" | sed -n 's/^Train.*Loss: //p' >"$scratch/03"
     agree "$scratch/01" "$scratch/03" 1e-4
 }
 
 @test "the size of the buckets changes nothing beyond rounding" {
-    losses 03_torchrun_env/run.sh 3 --max-steps 15 --bucket-cap-mb 25 >"$scratch/large"
-    losses 03_torchrun_env/run.sh 3 --max-steps 15 --bucket-cap-mb 0.001 >"$scratch/small"
+    losses 03_torchrun_env/run.sh 3 --max-steps 8 --bucket-cap-mb 25 >"$scratch/large"
+    losses 03_torchrun_env/run.sh 3 --max-steps 8 --bucket-cap-mb 0.001 >"$scratch/small"
     agree "$scratch/large" "$scratch/small" 1e-5
 }
 
@@ -127,9 +127,10 @@ agree() {
 }
 
 @test "a run that is resumed ends with the bytes of one that never stopped" {
-    ok 02_multi_gpu_spawn/run.sh 2 --epochs 2 --checkpoint-dir "$scratch/straight"
-    ok 02_multi_gpu_spawn/run.sh 2 --epochs 2 --max-steps 31 --checkpoint-dir "$scratch/half"
-    ok 03_torchrun_env/run.sh 2 --epochs 2 --resume "$scratch/half/cnn_digits.safetensors" --checkpoint-dir "$scratch/rest"
+    few="--epochs 2 --num-samples 400" # 7 steps an epoch
+    ok 02_multi_gpu_spawn/run.sh 2 $few --checkpoint-dir "$scratch/straight"
+    ok 02_multi_gpu_spawn/run.sh 2 $few --max-steps 9 --checkpoint-dir "$scratch/half"
+    ok 03_torchrun_env/run.sh 2 $few --resume "$scratch/half/cnn_digits.safetensors" --checkpoint-dir "$scratch/rest"
     cmp "$scratch/straight/cnn_digits.safetensors" "$scratch/rest/cnn_digits.safetensors"
 }
 

@@ -19,13 +19,15 @@ with open(os.path.join(os.environ.get("BUILD", "build"), "parts")) as choices:
 
 
 class Job:
-    """For `with`: three ranks that train until they are stopped. They need 1 MB each."""
+    """For `with`: three ranks that train until they are stopped. They need 1 MB each. `pause`: milliseconds between two steps."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, pause=5):
         self.dir, self.metrics = os.path.join(folder, "ck"), os.path.join(folder, "metrics")
         self.command = ["05_fault_tolerance/ddprun", "--nproc-per-node", "3", "--max-restarts", "2", "05_fault_tolerance/train",
                         "1000000", "0", "--model", "linear", "--threads", "1", "--timeout", "100", "--checkpoint-dir", self.dir,
                         "--metrics-dir", self.metrics, "--save-every-steps", "200"]
+        if pause > 0:
+            self.command += ["--inject", ",".join("slow:%d:1:%d@%d" % (rank, pause, attempt) for rank in range(3) for attempt in range(3))]
 
     def __enter__(self):
         with open(self.dir + ".log", "w") as log:
@@ -113,7 +115,7 @@ def trains(report):
 
 def shows(folder):
     """A report has what the ranks, their files and the launcher say; by folder and by port; none before the job."""
-    with Job(folder) as job, Watch(job.dir) as watch, Viewer(watch) as viewer:
+    with Job(folder, pause=0) as job, Watch(job.dir) as watch, Viewer(watch) as viewer:
         report = viewer.until(lambda report: trains(report) and report["store"] and (report["store"].get("keys") or not LISTS_KEYS))
         assert report["well"] and "The ranks go on" in report["verdict"], report["verdict"]
         assert (report["attempt"], report["max_restarts"], report["launcher"]) == (0, 2, job.process.pid)
