@@ -63,6 +63,17 @@ static void log_env(const void *list)
     "SLURM_STEP_TASKS_PER_NODE=1(x2) "
 #define NO_FIVE "RANK= WORLD_SIZE= LOCAL_RANK= MASTER_ADDR= MASTER_PORT= " // docker compose
 #define PMI "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 "
+// As the manuals of MVAPICH2, jsrun, flux and Cray's PALS have them, rank 3 of 4 on 2 nodes.
+#define MVAPICH \
+    "MV2_COMM_WORLD_RANK=3 MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_LOCAL_RANK=1 " \
+    "MV2_COMM_WORLD_LOCAL_SIZE=2 "
+#define JSRUN \
+    "JSM_NAMESPACE_RANK=3 JSM_NAMESPACE_SIZE=4 JSM_NAMESPACE_LOCAL_RANK=1 " \
+    "JSM_NAMESPACE_LOCAL_SIZE=2 PMIX_RANK=3 "
+#define FLUX \
+    "FLUX_TASK_RANK=3 FLUX_JOB_SIZE=4 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_NNODES=2 PMI_FD=9 " \
+    "PMI_RANK=3 PMI_SIZE=4 "
+#define PALS "PALS_RANKID=3 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=2 PMI_RANK=3 PMI_SIZE=4 "
 
 static void test_launchers(void **state)
 {
@@ -85,6 +96,10 @@ static void test_launchers(void **state)
         { TORCHRUN MASTER OMPI SLURM_AGENTS PMI, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
         { OMPI SLURM_AGENTS PMI, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" },
         { SLURM_STEP PMI, "4/5 local 0/1 master -:0 | 0 1 -" },
+        { MVAPICH MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { JSRUN MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { FLUX MASTER SLURM_AGENTS, "3/4 local 1/0 master 10.0.0.7:1234 | 1 - -" }, // flux in Slurm
+        { PALS MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
         { NO_FIVE OMPI "SLURMD_NODENAME= OMP_NUM_THREADS=",
           "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 " },
         { "OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= " NO_FIVE SLURM_STEP,
@@ -287,7 +302,10 @@ static void test_steps_without_launcher(void **state)
     static const char *const several[] = { "RANK=0 WORLD_SIZE=3 LOCAL_RANK=0",
                                            "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3",
                                            "RANK= WORLD_SIZE= PMI_RANK=0 PMI_SIZE=2",
-                                           SLURM_RANK "SLURM_NTASKS=9", "PMI_RANK=0 PMI_SIZE=2" };
+                                           SLURM_RANK "SLURM_NTASKS=9",
+                                           "PMI_RANK=0 PMI_SIZE=2",
+                                           "JSM_NAMESPACE_RANK=0 JSM_NAMESPACE_SIZE=2",
+                                           "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2" };
     static const char *const alone[] = { "", "RANK=0 WORLD_SIZE=1", "LOCAL_RANK=0 WORLD_SIZE=2",
                                          SLURM_JOB, "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1" };
     for (size_t i = 0; i < LENGTH(several); i++) {
