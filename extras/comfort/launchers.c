@@ -1,14 +1,19 @@
 /*
  * Ranks that would each train alone, and save over each other's files: another job left variables
- * behind that win over the launcher's, or a launcher does not set the number of ranks.
+ * behind that win over the launcher's, or a launcher does not set the number of ranks. And what
+ * launchers do not say, but later code wants to know: how many ranks share the cores.
  */
 #include <netdb.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/comm/store/net.h"
 #include "extras/comfort/parts.h"
 
 #define HOW_TO_START "start this program with its run.sh, ddprun or torchrun"
@@ -79,6 +84,44 @@ static void warn_of_master(const Launcher *used)
                     host);
 }
 
+static void export_number(const char *name, int value, bool replace)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    SYS_CHECK(setenv(name, text, replace));
+}
+
+/* Returns how many ranks are on this machine; 0 if nothing says so. */
+static int count_local_ranks(const Launcher *used)
+{
+    const int ranks = host_env_count(used->world_size), nodes = host_env_count("FLUX_JOB_NNODES");
+    if (nodes > 0 && strcmp(used->rank, "FLUX_TASK_RANK") == 0)
+        return (ranks + nodes - 1) / nodes;
+    if (host_env_is_set(used->local_world_size))
+        return host_env_count(used->local_world_size);
+    if (host_env_is_set("LOCAL_SIZE")) // deepspeed's name
+        return host_env_count("LOCAL_SIZE");
+    const char *host = getenv("MASTER_ADDR"); // others do not reach a loopback address
+    return host != NULL && net_is_loopback(host) ? ranks : 0;
+}
+
+/* Exports by how many ranks later code divides the cores, and the threads of a rank that its
+ * launcher has bound to some of its own cores: these are divided already. */
+static void share_cores(const Launcher *used)
+{
+    const int ranks = count_local_ranks(used), own = host_num_cores();
+    const char *local_rank = getenv(used->local_rank);
+    cpu_set_t set;
+    if (used->cores != NULL || local_rank == NULL || atoi(local_rank) >= ranks)
+        return;
+    export_number("LOCAL_WORLD_SIZE", ranks, true);
+    if (sched_getaffinity(getppid(), sizeof set, &set) != 0 || CPU_COUNT(&set) <= own)
+        return;
+    const int quota = comfort_core_quota(), cores = CPU_COUNT(&set);
+    const int share = (quota < cores ? quota : cores) / ranks;
+    export_number("OMP_NUM_THREADS", share > own ? own : share > 1 ? share : 1, false);
+}
+
 void comfort_check_launchers(void)
 {
     const Launcher *used = launcher_find();
@@ -89,4 +132,5 @@ void comfort_check_launchers(void)
     for (const Launcher *other = used + 1; other->rank != NULL; other++)
         refuse_left_over(used, other);
     warn_of_master(used);
+    share_cores(used);
 }

@@ -2,6 +2,9 @@
  * A process's rank from each launcher's variables, as mpirun 4.1, srun 22.05 and torchrun 2.15 set
  * them, and from invalid variables.
  */
+#include <sched.h>
+#include <sys/syscall.h>
+
 #include "tests/helpers/child.h"
 
 #include "common/base/args.h"
@@ -9,6 +12,18 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/comm/dist_env.h"
+
+/* Stands in for the C library's: the cores of this process's launcher, and of this process. */
+static int launcher_cores = 0, own_cores = 0; // 0: as they are
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+    memset(set, 0, size);
+    if (own_cores == 0)
+        return syscall(SYS_sched_getaffinity, pid, size, set) < 0 ? -1 : 0;
+    for (int core = 0; core < (pid == 0 ? own_cores : launcher_cores); core++)
+        CPU_SET(core, set);
+    return 0;
+}
 
 /* Sets only these variables, "NAME=value NAME=value"; a value ends at a space. */
 static void set_variables(const char *list)
@@ -98,7 +113,8 @@ static void test_launchers(void **state)
         { SLURM_STEP PMI, "4/5 local 0/1 master -:0 | 0 1 -" },
         { MVAPICH MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
         { JSRUN MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
-        { FLUX MASTER SLURM_AGENTS, "3/4 local 1/0 master 10.0.0.7:1234 | 1 - -" }, // flux in Slurm
+        { FLUX "LOCAL_WORLD_SIZE=2 " MASTER SLURM_AGENTS, // flux in a Slurm job
+          "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
         { PALS MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
         { NO_FIVE OMPI "SLURMD_NODENAME= OMP_NUM_THREADS=",
           "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 " },
@@ -124,6 +140,63 @@ static void test_launchers(void **state)
         if (child_run(print_env, cases[i].variables) != 0 || strcmp(out, cases[i].expected) != 0)
             fail_msg("%s\n gives    %s%s\n expected %s", cases[i].variables, out, err,
                      cases[i].expected);
+    }
+}
+
+/* Where nothing says how many ranks share the machine, other variables do. */
+static void test_local_ranks(void **state)
+{
+    (void)state;
+    if (!has_extras)
+        skip();
+#define BY_HAND "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 "
+    static const struct {
+        const char *variables, *expected;
+    } cases[] = {
+        { BY_HAND "MASTER_ADDR=127.0.0.1 MASTER_PORT=7",
+          "1/4 local 1/4 master 127.0.0.1:7 | 1 4 -" },
+        { BY_HAND "MASTER_ADDR=localhost MASTER_PORT=7 LOCAL_WORLD_SIZE=2",
+          "1/4 local 1/2 master localhost:7 | 1 2 -" },
+        { BY_HAND MASTER, "1/4 local 1/0 master 10.0.0.7:1234 | 1 - -" },
+        { BY_HAND "LOCAL_SIZE=2 " MASTER, "1/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { "RANK=0 WORLD_SIZE=1 LOCAL_RANK=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=7", // the fourth GPU
+          "0/1 local 3/0 master 127.0.0.1:7 | 3 - -" },
+        { FLUX MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { "FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_NNODES=1",
+          "1/2 local 1/2 master 127.0.0.1:29500 | 1 2 -" },
+        { "FLUX_TASK_RANK=4 FLUX_JOB_SIZE=5 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_NNODES=2 "
+          "LOCAL_WORLD_SIZE=1 " MASTER,
+          "4/5 local 1/3 master 10.0.0.7:1234 | 1 3 -" },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        assert_int_equal(child_run(print_env, cases[i].variables), 0);
+        assert_string_equal(out, cases[i].expected);
+    }
+}
+
+/* A launcher that binds its ranks has divided the cores, or has given several ranks the same. */
+static void test_bound(void **state)
+{
+    (void)state;
+    if (!has_extras)
+        skip();
+    static const struct {
+        int own, launcher;
+        const char *variables, *threads;
+    } cases[] = {
+        { 4, 8, PMI, " 4" }, // half of the cores each, as Intel MPI does
+        { 2, 8, PMI, " 2" }, // mpirun --map-by slot:PE=2
+        { 8, 8, PMI, " -" }, // not bound: divided when the device begins
+        { 8, 16, OMPI, " 5" }, // 3 ranks on a processor of 8 cores, or on two
+        { 1, 2, OMPI, " 1" },  { 2, 8, PMI "OMP_NUM_THREADS=3", " 3" }, { 2, 8, SLURM_STEP, " -" },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        own_cores = cases[i].own;
+        launcher_cores = cases[i].launcher;
+        assert_int_equal(child_run(print_env, cases[i].variables), 0);
+        const char *threads = strrchr(out, ' ');
+        own_cores = 0;
+        assert_string_equal(threads, cases[i].threads);
     }
 }
 
@@ -325,6 +398,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_launchers),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_local_ranks),
+        cmocka_unit_test(test_bound),
         cmocka_unit_test(test_tasks_per_node),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_left_over),
