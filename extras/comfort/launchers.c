@@ -29,6 +29,9 @@ static void refuse_unknown_launcher(void)
               hints[i]);
     CHECK(host_env_count("SLURM_NTASKS") <= 1,
           "SLURM_NTASKS is %s, but srun did not start this: " HOW_TO_START, getenv("SLURM_NTASKS"));
+    if (host_env_is_set("ACCELERATE_USE_CPU"))
+        log_warning("accelerate has started this rank alone, as it does without GPUs: for "
+                    "several, " HOW_TO_START);
 }
 
 /* Returns true if `outer` may have started launchers and not ranks: per node, or srun --pty. */
@@ -84,6 +87,18 @@ static void warn_of_master(const Launcher *used)
                     host);
 }
 
+/* Warns of srun --overcommit, whose tasks share cores, and mostly wait for each other. */
+static void warn_of_overcommit(const Launcher *used)
+{
+    const int cores = host_env_count("SLURM_CPUS_ON_NODE");
+    const char *tasks = getenv(used->local_world_size); // "4(x2)": those of rank 0's node first
+    if (used->cores != NULL && tasks != NULL && cores > 0 && atoi(tasks) > cores &&
+        atoi(getenv(used->rank)) == 0)
+        log_warning("%d ranks share %d core%s here (SLURM_CPUS_ON_NODE): ask for more cores, or "
+                    "leave out srun's -O",
+                    atoi(tasks), cores, cores == 1 ? "" : "s");
+}
+
 static void export_number(const char *name, int value, bool replace)
 {
     char text[16];
@@ -132,5 +147,6 @@ void comfort_check_launchers(void)
     for (const Launcher *other = used + 1; other->rank != NULL; other++)
         refuse_left_over(used, other);
     warn_of_master(used);
+    warn_of_overcommit(used);
     share_cores(used);
 }

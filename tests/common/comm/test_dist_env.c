@@ -313,6 +313,28 @@ static void test_master_left_over(void **state)
     }
 }
 
+static void test_overcommitted(void **state)
+{
+    (void)state;
+    if (!has_extras)
+        skip();
+#define TASKS_0 "SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=8 "
+    assert_int_equal(child_run(print_env, TASKS_0 "SLURM_STEP_TASKS_PER_NODE=4(x2) "
+                                                  "SLURM_CPUS_ON_NODE=1"),
+                     0);
+    assert_non_null(strstr(err, "warning: 4 ranks share 1 core here (SLURM_CPUS_ON_NODE): ask"));
+    static const char *const silent[] = {
+        TASKS_0 "SLURM_STEP_TASKS_PER_NODE=4(x2) SLURM_CPUS_ON_NODE=4",
+        TASKS_0 "SLURM_STEP_TASKS_PER_NODE=4(x2)",
+        SLURM_STEP "SLURM_CPUS_ON_NODE=1",
+        OMPI "SLURM_CPUS_ON_NODE=1",
+    };
+    for (size_t i = 0; i < LENGTH(silent); i++) {
+        assert_int_equal(child_run(print_env, silent[i]), 0);
+        assert_string_equal(err, "");
+    }
+}
+
 /* Prints the store variables; only in torchrun's rows does the launcher serve the store. */
 static void print_agent_store(const void *list)
 {
@@ -396,17 +418,12 @@ static void test_steps_without_launcher(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launchers),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_local_ranks),
-        cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_tasks_per_node),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_left_over),
-        cmocka_unit_test(test_master_left_over),
-        cmocka_unit_test(test_agent_store_left_over),
-        cmocka_unit_test(test_line),
-        cmocka_unit_test(test_steps_without_launcher),
+        cmocka_unit_test(test_launchers),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_local_ranks),    cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_tasks_per_node), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_left_over),      cmocka_unit_test(test_master_left_over),
+        cmocka_unit_test(test_overcommitted),  cmocka_unit_test(test_agent_store_left_over),
+        cmocka_unit_test(test_line),           cmocka_unit_test(test_steps_without_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
