@@ -79,7 +79,8 @@
 # Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, CUDNN=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (for other
 # machines than this), CUDA_HOME=DIR, NCCL_HOME=DIR, CUDNN_HOME=DIR, MPI_HOME=DIR (where these are), CUDA_ARCH=all-major
 # (for every GPU; else for this machine's, or without one for the oldest, which newer GPUs compile anew when a program
-# starts), V=1 (show the commands), ONLY=NAME (of the tests, this file alone, with or without its folder: for make test and every check).
+# starts), V=1 (show the commands), ONLY=NAME (of the tests, this file alone, with or without its folder: for make test
+# and every check).
 
 BUILD     ?= build
 # A lab, a trap, a quiz, or a program from outside the tree, is compiled with the choices of the library that is there.

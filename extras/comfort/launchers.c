@@ -1,7 +1,6 @@
 /*
  * Ranks that would each train alone, and save over each other's files: another job left variables
- * behind that win over the launcher's, or a launcher does not set the number of ranks. And what
- * launchers do not say, but later code wants to know: how many ranks share the cores.
+ * behind that win over the launcher's, or a launcher does not count the ranks. And shared cores.
  */
 #include <netdb.h>
 #include <sched.h>
@@ -30,8 +29,7 @@ static void refuse_unknown_launcher(void)
     CHECK(host_env_count("SLURM_NTASKS") <= 1,
           "SLURM_NTASKS is %s, but srun did not start this: " HOW_TO_START, getenv("SLURM_NTASKS"));
     if (host_env_is_set("ACCELERATE_USE_CPU"))
-        log_warning("accelerate has started this rank alone, as it does without GPUs: for "
-                    "several, " HOW_TO_START);
+        log_warning("accelerate has started one rank alone: for more, " HOW_TO_START);
 }
 
 /* Returns true if `outer` may have started launchers and not ranks: per node, or srun --pty. */
@@ -90,12 +88,10 @@ static void warn_of_master(const Launcher *used)
 /* Warns of srun --overcommit, whose tasks share cores, and mostly wait for each other. */
 static void warn_of_overcommit(const Launcher *used)
 {
-    const int cores = host_env_count("SLURM_CPUS_ON_NODE");
+    const int cores = used->cores != NULL ? host_env_count("SLURM_CPUS_ON_NODE") : 0;
     const char *tasks = getenv(used->local_world_size); // "4(x2)": those of rank 0's node first
-    if (used->cores != NULL && tasks != NULL && cores > 0 && atoi(tasks) > cores &&
-        atoi(getenv(used->rank)) == 0)
-        log_warning("%d ranks share %d core%s here (SLURM_CPUS_ON_NODE): ask for more cores, or "
-                    "leave out srun's -O",
+    if (cores > 0 && tasks != NULL && atoi(tasks) > cores && atoi(getenv(used->rank)) == 0)
+        log_warning("%d ranks share %d core%s here (SLURM_CPUS_ON_NODE): leave out srun's -O",
                     atoi(tasks), cores, cores == 1 ? "" : "s");
 }
 
@@ -116,7 +112,7 @@ static int count_local_ranks(const Launcher *used)
         return host_env_count(used->local_world_size);
     if (host_env_is_set("LOCAL_SIZE")) // deepspeed's name
         return host_env_count("LOCAL_SIZE");
-    const char *host = getenv("MASTER_ADDR"); // others do not reach a loopback address
+    const char *host = getenv("MASTER_ADDR"); // other machines do not reach a loopback address
     return host != NULL && net_is_loopback(host) ? ranks : 0;
 }
 

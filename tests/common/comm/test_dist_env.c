@@ -322,7 +322,7 @@ static void test_overcommitted(void **state)
     assert_int_equal(child_run(print_env, TASKS_0 "SLURM_STEP_TASKS_PER_NODE=4(x2) "
                                                   "SLURM_CPUS_ON_NODE=1"),
                      0);
-    assert_non_null(strstr(err, "warning: 4 ranks share 1 core here (SLURM_CPUS_ON_NODE): ask"));
+    assert_non_null(strstr(err, "warning: 4 ranks share 1 core here (SLURM_CPUS_ON_NODE): leave"));
     static const char *const silent[] = {
         TASKS_0 "SLURM_STEP_TASKS_PER_NODE=4(x2) SLURM_CPUS_ON_NODE=4",
         TASKS_0 "SLURM_STEP_TASKS_PER_NODE=4(x2)",
