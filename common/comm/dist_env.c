@@ -63,11 +63,19 @@ static void export_number(const char *name, int value, bool replace)
     SYS_CHECK(setenv(name, text, replace));
 }
 
+/* Returns a port of the job's own under Open MPI and srun --mpi=pmix, which give jobs names. */
+static int default_port(void)
+{
+    const char *job = getenv("PMIX_NAMESPACE");
+    const unsigned long hash = job != NULL ? crc32(0, (const Bytef *)job, (uInt)strlen(job)) : 0;
+    return job != NULL ? 20000 + (int)(hash % 10000) : DEFAULT_PORT;
+}
+
 static void find_master(DistEnv *env)
 {
     if (env->local_world_size == env->world_size) {
         env->master_addr = "127.0.0.1";
-        env->master_port = DEFAULT_PORT;
+        env->master_port = default_port();
     }
     if (host_env_is_set("MASTER_ADDR"))
         env->master_addr = env_text("MASTER_ADDR");

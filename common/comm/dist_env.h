@@ -17,8 +17,8 @@ typedef struct {
 } DistEnv;
 
 /* Fills env from the variables of launcher_find's launcher. MASTER_ADDR and MASTER_PORT are read
- * under any launcher; if all ranks share a node they default to 127.0.0.1 and torchrun's default
- * port.
+ * under any launcher; if all ranks share a node they default to 127.0.0.1, and to torchrun's port
+ * or, under Open MPI, one of the job's own.
  *
  * Exports torchrun's names for later code: LOCAL_RANK and LOCAL_WORLD_SIZE; and OMP_NUM_THREADS,
  * unless set, if Slurm sets how many cores a task has.

@@ -143,6 +143,28 @@ static void test_launchers(void **state)
     }
 }
 
+/* Two jobs of mpirun on one machine do not meet, while the ranks of each do. */
+static void test_port_of_job(void **state)
+{
+    (void)state;
+#define NAMED(rank, job) \
+    "OMPI_COMM_WORLD_RANK=" rank " OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=" rank \
+    " OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=" job
+    static const char *const variables[] = { NAMED("0", "prterun-node1-71@1"),
+                                             NAMED("1", "prterun-node1-71@1"),
+                                             NAMED("0", "prterun-node1-72@1") };
+    int ports[3] = { 0 };
+    for (size_t i = 0; i < LENGTH(variables); i++) {
+        assert_int_equal(child_run(print_env, variables[i]), 0);
+        assert_int_equal(sscanf(strstr(out, "master"), "master 127.0.0.1:%d", &ports[i]), 1);
+        assert_in_range(ports[i], 20000, 29999);
+    }
+    assert_int_equal(ports[0], ports[1]);
+    assert_int_not_equal(ports[0], ports[2]);
+    assert_int_equal(child_run(print_env, NAMED("1", "x MASTER_PORT=7")), 0);
+    assert_non_null(strstr(out, "master 127.0.0.1:7 "));
+}
+
 /* Where nothing says how many ranks share the machine, other variables do. */
 static void test_local_ranks(void **state)
 {
@@ -418,12 +440,19 @@ static void test_steps_without_launcher(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launchers),      cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_local_ranks),    cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_tasks_per_node), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_left_over),      cmocka_unit_test(test_master_left_over),
-        cmocka_unit_test(test_overcommitted),  cmocka_unit_test(test_agent_store_left_over),
-        cmocka_unit_test(test_line),           cmocka_unit_test(test_steps_without_launcher),
+        cmocka_unit_test(test_launchers),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_port_of_job),
+        cmocka_unit_test(test_local_ranks),
+        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_tasks_per_node),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_left_over),
+        cmocka_unit_test(test_master_left_over),
+        cmocka_unit_test(test_overcommitted),
+        cmocka_unit_test(test_agent_store_left_over),
+        cmocka_unit_test(test_line),
+        cmocka_unit_test(test_steps_without_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
