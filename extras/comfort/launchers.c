@@ -4,14 +4,13 @@
  */
 #include <netdb.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/comm/dist_env.h"
 #include "common/comm/store/net.h"
 #include "extras/comfort/parts.h"
 
@@ -95,13 +94,6 @@ static void warn_of_overcommit(const Launcher *used)
                     atoi(tasks), cores, cores == 1 ? "" : "s");
 }
 
-static void export_number(const char *name, int value, bool replace)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", value);
-    SYS_CHECK(setenv(name, text, replace));
-}
-
 /* Returns how many ranks are on this machine; 0 if nothing says so. */
 static int count_local_ranks(const Launcher *used)
 {
@@ -110,10 +102,9 @@ static int count_local_ranks(const Launcher *used)
         return (ranks + nodes - 1) / nodes;
     if (host_env_is_set(used->local_world_size))
         return host_env_count(used->local_world_size);
-    if (host_env_is_set("LOCAL_SIZE")) // deepspeed's name
-        return host_env_count("LOCAL_SIZE");
+    const int deepspeed = host_env_count("LOCAL_SIZE"); // which has a name of its own
     const char *host = getenv("MASTER_ADDR"); // other machines do not reach a loopback address
-    return host != NULL && net_is_loopback(host) ? ranks : 0;
+    return deepspeed > 0 ? deepspeed : host != NULL && net_is_loopback(host) ? ranks : 0;
 }
 
 /* Exports by how many ranks later code divides the cores, and the threads of a rank that its
@@ -125,12 +116,12 @@ static void share_cores(const Launcher *used)
     cpu_set_t set;
     if (used->cores != NULL || local_rank == NULL || atoi(local_rank) >= ranks)
         return;
-    export_number("LOCAL_WORLD_SIZE", ranks, true);
+    dist_env_export("LOCAL_WORLD_SIZE", ranks, true);
     if (sched_getaffinity(getppid(), sizeof set, &set) != 0 || CPU_COUNT(&set) <= own)
         return;
     const int quota = comfort_core_quota(), cores = CPU_COUNT(&set);
     const int share = (quota < cores ? quota : cores) / ranks;
-    export_number("OMP_NUM_THREADS", share > own ? own : share > 1 ? share : 1, false);
+    dist_env_export("OMP_NUM_THREADS", share > own ? own : share > 1 ? share : 1, false);
 }
 
 void comfort_check_launchers(void)
