@@ -73,14 +73,16 @@
 #   make check-mnist       accuracies on real MNIST (5 minutes)
 #   make check-torch       against PyTorch itself (5 minutes)
 #   make check-slurm       jobs on a real Slurm (2 minutes)
+#   make check-launchers   Open MPI, MPICH and Intel MPI (2 minutes)
 #   make check-browser     the page of tools/serve, the slides and the site, in Chromium (2 minutes)
 #   make check-sanitizers  every access to memory watched (8 minutes)
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)
 # Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, CUDNN=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (for other
-# machines than this), CUDA_HOME=DIR, NCCL_HOME=DIR, CUDNN_HOME=DIR (where these are), CUDA_ARCH=all-major (for every GPU; else for this
-# machine's, or without one for the oldest, which newer GPUs compile anew when a program starts), V=1 (show the commands),
-# ONLY=NAME (of the tests, this file alone, with or without its folder: for make test and every check).
+# machines than this), CUDA_HOME=DIR, NCCL_HOME=DIR, CUDNN_HOME=DIR, MPI_HOME=DIR (where these are), CUDA_ARCH=all-major
+# (for every GPU; else for this machine's, or without one for the oldest, which newer GPUs compile anew when a program
+# starts), V=1 (show the commands), ONLY=NAME (of the tests, this file alone, with or without its folder: for make test
+# and every check).
 
 BUILD     ?= build
 # A lab, a trap, a quiz, or a program from outside the tree, is compiled with the choices of the library that is there.
@@ -105,7 +107,7 @@ LDLIBS    += -lyaml -ljansson $(if $(filter 1,$(EXTRAS)),-lsodium) -lz -lm -lpth
 # build without it.
 header = $(if $(shell $(CC) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo found),1,0)
 accepted = $(shell $(CC) -Werror $(1) -c -o /dev/null -x c /dev/null 2>/dev/null && echo $(1))
-MPI  ?= $(if $(shell command -v mpicc),1,0)
+MPI  ?= $(if $(shell command -v $(MPI_HOME:%=%/bin/)mpicc),1,0)
 CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
 NCCL_HOME ?= $(if $(filter 1,$(CUDA)),$(shell tools/cuda_home.sh nccl $(CUDA_HOME)))
 NCCL ?= $(if $(NCCL_HOME),$(CUDA),0)
@@ -132,7 +134,7 @@ STAND_INS := $(call in,*_no_*.c)
 SOURCES   := $(filter-out $(STAND_INS) $(foreach part,$(WITHOUT),$(PART_$(part))),$(call in,*.c)) $(call in,$(WITHOUT:%=*_no_%.c))
 KERNELS   := $(if $(filter 1,$(CUDA)),$(call in,cuda_*.cu))
 OBJECTS   := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
-MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc
+MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPI_HOME:%=%/bin/)mpicc
 LINK    := $(if $(filter 1,$(MPI)),$(MPICC),$(CC))
 
 # Of CUDA only the runtime is linked in: cuBLAS and NCCL are opened when a GPU is (base/library.h).
@@ -224,7 +226,7 @@ $(LIB05): $(PART_05)
 
 # Changes when a part is switched on or off: then everything is put together anew. A line for each
 # choice, as make reads it; the last, with all flags, is there for a change of this file.
-CHOICES := EXTRAS MPI CUDA NCCL CUDNN PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDNN_HOME CUDA_ARCH
+CHOICES := EXTRAS MPI MPI_HOME CUDA NCCL CUDNN PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDNN_HOME CUDA_ARCH
 CHOSEN  += $(foreach choice,$(CHOICES),$(choice)='$($(choice))') NVCCFLAGS='$(value NVCCFLAGS)' \
     ALL='$(CFLAGS)'
 $(BUILD)/parts: $(if $(shell printf '%s\n' $(CHOSEN) | cmp -s - $(BUILD)/parts || echo changed),FORCE)

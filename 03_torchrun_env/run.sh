@@ -49,15 +49,16 @@ torchrun)
 mpirun)
     needs mpirun
     make_secret
-    # mpirun sets variables of its own; each rank derives from them the five that step 03 reads.
-    [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     [ -z "${RANK:-}${WORLD_SIZE:-}${TORCHELASTIC_RUN_ID:-}" ] || unset MASTER_ADDR MASTER_PORT # an outer job's
     forget_outer_job
     export MASTER_ADDR="${MASTER_ADDR:-localhost}" MASTER_PORT="${MASTER_PORT:-$(($$ % 12000 + 20000))}"
+    # mpirun sets variables of its own, Open MPI's other ones than MPICH's and Intel's; each rank derives from them the
+    # five that step 03 reads.
     # shellcheck disable=SC2016 # the ranks' shells expand the variables
-    exec mpirun --bind-to none --oversubscribe -n "$ranks" sh -c '
-        export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK
-        export WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_LOCAL_SIZE
+    exec "$here/mpirun.sh" "$ranks" sh -c '
+        export RANK=${OMPI_COMM_WORLD_RANK:-$PMI_RANK} LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-$MPI_LOCALRANKID}
+        export WORLD_SIZE=${OMPI_COMM_WORLD_SIZE:-$PMI_SIZE}
+        export LOCAL_WORLD_SIZE=${OMPI_COMM_WORLD_LOCAL_SIZE:-$MPI_LOCALNRANKS}
         exec "$0" "$@"' "$train" "$@"
     ;;
 *) echo "$0: LAUNCHER=$launcher: it is ddprun, torchrun or mpirun" >&2 && exit 2 ;;

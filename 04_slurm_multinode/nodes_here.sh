@@ -31,11 +31,10 @@ case ${LAUNCHER:-ddprun} in
 ddprun | srun) launcher=$here/../03_torchrun_env/ddprun flag='' ;;
 torchrun) launcher=torchrun flag=--no-python ;;
 mpirun)
-    [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     # What a launcher around this script has set: mpirun would pass it on to the ranks.
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK
     unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RUN_ID TORCHELASTIC_ERROR_FILE
-    exec mpirun --bind-to none --oversubscribe -n $((nodes * ranks)) "$@"
+    exec "$here/../03_torchrun_env/mpirun.sh" $((nodes * ranks)) "$@"
     ;;
 *) echo "$0: LAUNCHER=$LAUNCHER: it is ddprun, torchrun or mpirun" >&2 && exit 2 ;;
 esac

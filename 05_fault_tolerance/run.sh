@@ -60,11 +60,10 @@ torchrun)
 mpirun)
     needs mpirun
     make_secret
-    [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     [ -z "${RANK:-}${WORLD_SIZE:-}${TORCHELASTIC_RUN_ID:-}" ] || unset MASTER_ADDR MASTER_PORT # an outer job's
     forget_outer_job
     export MASTER_ADDR="${MASTER_ADDR:-localhost}" MASTER_PORT="${MASTER_PORT:-$(($$ % 12000 + 20000))}"
-    exec "$here/restart.sh" mpirun --bind-to none --oversubscribe -n "$ranks" "$train" "$@"
+    exec "$here/restart.sh" "$here/../03_torchrun_env/mpirun.sh" "$ranks" "$train" "$@"
     ;;
 srun)
     PATH=$PATH:/usr/sbin:/sbin && needs srun

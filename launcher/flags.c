@@ -254,9 +254,12 @@ static void read_nodes(Flags *flags, bool may_change)
     if (flags->min_nodes != flags->max_nodes && !may_change)
         usage_error("--nnodes %s: groups that grow and shrink come with step 05's ddprun", text);
 
-    if (host_env_count("OMPI_COMM_WORLD_SIZE") > 1 && flags->max_nodes == 1) // all write one file
-        usage_error("mpirun has started several launchers, each for a job of its own: let run.sh "
-                    "start mpirun (LAUNCHER=mpirun before it), or say --nnodes");
+    for (const Launcher *at = launchers + 1; at->rank != NULL; at++) // all would write one file
+        if (at->world_size != NULL && host_env_count(at->world_size) > 1 && flags->max_nodes == 1 &&
+            !host_env_is_set("SLURM_PTY_PORT"))
+            usage_error("%s has started several launchers, each for a job of its own: let run.sh "
+                        "start it (LAUNCHER=%s before it), or say --nnodes",
+                        at->is_mpi ? "mpirun" : "srun", at->is_mpi ? "mpirun" : "srun");
 }
 
 /* Reads HOST[:PORT]; an IPv6 address is in brackets. */

@@ -14,9 +14,15 @@ const Launcher launchers[] = {
     { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", .is_mpi = false },
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
       "OMPI_COMM_WORLD_LOCAL_SIZE", .is_mpi = true },
+    { "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+      "MV2_COMM_WORLD_LOCAL_SIZE", .is_mpi = true },
+    { "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK",
+      "JSM_NAMESPACE_LOCAL_SIZE", .is_mpi = true },
+    { "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "LOCAL_WORLD_SIZE", .is_mpi = true },
     { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE",
       "SLURM_NODEID", .cores = "SLURM_CPUS_PER_TASK" },
     { .rank = "PMIX_RANK", .is_mpi = true }, // srun --mpi=pmix sets no variable for the size
+    { "PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE", .is_mpi = true },
     { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", .is_mpi = true },
     { .rank = NULL },
 };

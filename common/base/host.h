@@ -14,9 +14,9 @@ typedef struct {
 
 extern const Launcher launchers[]; // the last one's rank is NULL
 
-/* Returns the launcher of this process, or NULL: the first of torchrun (and ddprun), Open MPI's
- * mpirun, Slurm's srun, and PMI (MPICH, Intel MPI), because mpirun inside a Slurm job also passes
- * on Slurm's variables, the same to every rank. */
+/* Returns the launcher of this process, or NULL: the first of torchrun (and ddprun), mpirun (Open
+ * MPI, MVAPICH2), jsrun, flux, srun, and PMI (PALS, MPICH, Intel MPI), since mpirun inside a Slurm
+ * job also passes on Slurm's variables, the same to every rank. */
 const Launcher *launcher_find(void);
 
 /* Returns whether the variable is set and not empty (docker compose may set it so). NULL is not. */

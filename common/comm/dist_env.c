@@ -15,8 +15,6 @@
 #include "common/base/log.h"
 #include "common/comm/env.h"
 
-#define DEFAULT_PORT 29500 // torchrun's
-
 static const Launcher *require_launcher(void)
 {
     const Launcher *launcher = launcher_find();
@@ -55,19 +53,27 @@ static int find_local_world_size(const DistEnv *env)
     return strncmp(name, "SLURM_", 6) == 0 ? tasks_of_node(name, env->node) : env_number(name);
 }
 
-/* Exports a value under torchrun's name for later code. */
-static void export_number(const char *name, int value, bool replace)
+void dist_env_export(const char *name, int value, bool replace)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", value);
     SYS_CHECK(setenv(name, text, replace));
 }
 
+/* Returns a port of the job's own where it has a name: under Open MPI, Intel MPI, srun's pmix. */
+static int default_port(void)
+{
+    const char *pmix = getenv("PMIX_NAMESPACE"), *intel = getenv("I_MPI_HYDRA_UUID");
+    const char *job = pmix != NULL ? pmix : intel;
+    const unsigned long hash = job != NULL ? crc32(0, (const Bytef *)job, (uInt)strlen(job)) : 0;
+    return job != NULL ? 20000 + (int)(hash % 10000) : 29500; // torchrun's
+}
+
 static void find_master(DistEnv *env)
 {
     if (env->local_world_size == env->world_size) {
         env->master_addr = "127.0.0.1";
-        env->master_port = DEFAULT_PORT;
+        env->master_port = default_port();
     }
     if (host_env_is_set("MASTER_ADDR"))
         env->master_addr = env_text("MASTER_ADDR");
@@ -104,12 +110,12 @@ void dist_env_init(DistEnv *env)
           env->local_rank, env->local_world_size, launcher->local_world_size);
     find_master(env);
 
-    export_number("LOCAL_RANK", env->local_rank, true); // overrides a stale value
+    dist_env_export("LOCAL_RANK", env->local_rank, true); // overrides a stale value
     if (env->local_world_size > 0)
-        export_number("LOCAL_WORLD_SIZE", env->local_world_size, true);
+        dist_env_export("LOCAL_WORLD_SIZE", env->local_world_size, true);
     if (host_env_is_set(launcher->cores)) { // as the job asked for; the step may have fewer
         const int allotted = env_number(launcher->cores), here = host_num_cores();
-        export_number("OMP_NUM_THREADS", allotted < here ? allotted : here, false);
+        dist_env_export("OMP_NUM_THREADS", allotted < here ? allotted : here, false);
     }
 }
 

@@ -17,14 +17,17 @@ typedef struct {
 } DistEnv;
 
 /* Fills env from the variables of launcher_find's launcher. MASTER_ADDR and MASTER_PORT are read
- * under any launcher; if all ranks share a node they default to 127.0.0.1 and torchrun's default
- * port.
+ * under any launcher; if all ranks share a node they default to 127.0.0.1, and to torchrun's port
+ * or, under Open MPI and Intel MPI, one of the job's own.
  *
  * Exports torchrun's names for later code: LOCAL_RANK and LOCAL_WORLD_SIZE; and OMP_NUM_THREADS,
  * unless set, if Slurm sets how many cores a task has.
  *
  * Local. Dies with one line if there is no launcher, or the numbers contradict each other. */
 void dist_env_init(DistEnv *env);
+
+/* Exports a number under one of torchrun's names for later code. Local. */
+void dist_env_export(const char *name, int value, bool replace);
 
 /* Prints one line to standard error: which rank this is, where it runs, and which variables define
  * that. `device` is the device's name, place its index. Local. */

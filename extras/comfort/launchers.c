@@ -1,14 +1,17 @@
 /*
  * Ranks that would each train alone, and save over each other's files: another job left variables
- * behind that win over the launcher's, or a launcher does not set the number of ranks.
+ * behind that win over the launcher's, or a launcher does not count the ranks. And shared cores.
  */
 #include <netdb.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/comm/dist_env.h"
+#include "common/comm/store/net.h"
 #include "extras/comfort/parts.h"
 
 #define HOW_TO_START "start this program with its run.sh, ddprun or torchrun"
@@ -24,6 +27,8 @@ static void refuse_unknown_launcher(void)
               hints[i]);
     CHECK(host_env_count("SLURM_NTASKS") <= 1,
           "SLURM_NTASKS is %s, but srun did not start this: " HOW_TO_START, getenv("SLURM_NTASKS"));
+    if (host_env_is_set("ACCELERATE_USE_CPU"))
+        log_warning("accelerate has started one rank alone: for more, " HOW_TO_START);
 }
 
 /* Returns true if `outer` may have started launchers and not ranks: per node, or srun --pty. */
@@ -79,6 +84,46 @@ static void warn_of_master(const Launcher *used)
                     host);
 }
 
+/* Warns of srun --overcommit, whose tasks share cores, and mostly wait for each other. */
+static void warn_of_overcommit(const Launcher *used)
+{
+    const int cores = used->cores != NULL ? host_env_count("SLURM_CPUS_ON_NODE") : 0;
+    const char *tasks = getenv(used->local_world_size); // "4(x2)": those of rank 0's node first
+    if (cores > 0 && tasks != NULL && atoi(tasks) > cores && atoi(getenv(used->rank)) == 0)
+        log_warning("%d ranks share %d core%s here (SLURM_CPUS_ON_NODE): leave out srun's -O",
+                    atoi(tasks), cores, cores == 1 ? "" : "s");
+}
+
+/* Returns how many ranks are on this machine; 0 if nothing says so. */
+static int count_local_ranks(const Launcher *used)
+{
+    const int ranks = host_env_count(used->world_size), nodes = host_env_count("FLUX_JOB_NNODES");
+    if (nodes > 0 && strcmp(used->rank, "FLUX_TASK_RANK") == 0)
+        return (ranks + nodes - 1) / nodes;
+    if (host_env_is_set(used->local_world_size))
+        return host_env_count(used->local_world_size);
+    const int deepspeed = host_env_count("LOCAL_SIZE"); // which has a name of its own
+    const char *host = getenv("MASTER_ADDR"); // other machines do not reach a loopback address
+    return deepspeed > 0 ? deepspeed : host != NULL && net_is_loopback(host) ? ranks : 0;
+}
+
+/* Exports by how many ranks later code divides the cores, and the threads of a rank that its
+ * launcher has bound to some of its own cores: these are divided already. */
+static void share_cores(const Launcher *used)
+{
+    const int ranks = count_local_ranks(used), own = host_num_cores();
+    const char *local_rank = getenv(used->local_rank);
+    cpu_set_t set;
+    if (used->cores != NULL || local_rank == NULL || atoi(local_rank) >= ranks)
+        return;
+    dist_env_export("LOCAL_WORLD_SIZE", ranks, true);
+    if (sched_getaffinity(getppid(), sizeof set, &set) != 0 || CPU_COUNT(&set) <= own)
+        return;
+    const int quota = comfort_core_quota(), cores = CPU_COUNT(&set);
+    const int share = (quota < cores ? quota : cores) / ranks;
+    dist_env_export("OMP_NUM_THREADS", share > own ? own : share > 1 ? share : 1, false);
+}
+
 void comfort_check_launchers(void)
 {
     const Launcher *used = launcher_find();
@@ -89,4 +134,6 @@ void comfort_check_launchers(void)
     for (const Launcher *other = used + 1; other->rank != NULL; other++)
         refuse_left_over(used, other);
     warn_of_master(used);
+    warn_of_overcommit(used);
+    share_cores(used);
 }

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
 #include "extras/comfort/parts.h"
 
@@ -33,22 +32,14 @@ static void write_changed(char *text, size_t bytes)
     }
 }
 
-/* Returns true under mpirun, whose ranks write to pipes. */
-static bool is_mpirun(void)
-{
-    for (const Launcher *at = launchers; at->rank != NULL; at++)
-        if (at->is_mpi && getenv(at->rank) != NULL)
-            return true;
-    return false;
-}
-
 bool comfort_is_read(void)
 {
     struct stat errors;
     return isatty(STDERR_FILENO) ||
            (fstat(STDERR_FILENO, &errors) == 0 && S_ISREG(errors.st_mode)) ||
            getenv("SLURM_JOB_ID") != NULL || getenv("PBS_JOBID") != NULL ||
-           getenv("LSB_JOBID") != NULL || is_mpirun();
+           getenv("LSB_JOBID") != NULL || getenv("OMPI_COMM_WORLD_RANK") != NULL ||
+           getenv("PMI_RANK") != NULL; // mpirun, and PMI's launchers, have pipes, too
 }
 
 void comfort_announce(const Args *args, int world_size, const char *device)

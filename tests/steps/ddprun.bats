@@ -179,10 +179,15 @@ EOF
     [[ $(ddprun --help) != *--tee* ]]
 }
 
-@test "several of it under mpirun would be several jobs" {
+@test "several of it under mpirun or srun would be several jobs" {
     OMPI_COMM_WORLD_SIZE=2 run -2 ddprun true
-    [ "$output" = "ddprun: mpirun has started several launchers, each for a job of its own: let run.sh start mpirun (LAUNCHER=mpirun before it), or say --nnodes" ]
+    [ "$output" = "ddprun: mpirun has started several launchers, each for a job of its own: let run.sh start it (LAUNCHER=mpirun before it), or say --nnodes" ]
     OMPI_COMM_WORLD_SIZE=1 ddprun true
+    PMI_SIZE=2 run -2 ddprun true
+    [[ $output == "ddprun: mpirun has started several launchers"* ]]
+    SLURM_STEP_NUM_TASKS=2 run -2 ddprun true
+    [ "$output" = "ddprun: srun has started several launchers, each for a job of its own: let run.sh start it (LAUNCHER=srun before it), or say --nnodes" ]
+    SLURM_STEP_NUM_TASKS=2 SLURM_PTY_PORT=7 ddprun true # in the one shell of srun --pty
 }
 
 @test "--nproc-per-node gpu where there is none" {

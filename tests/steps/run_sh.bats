@@ -116,3 +116,49 @@ Usage: $step/train [total_epochs [save_every]] [options]"*"--batch-size N"* ]]
         "cannot write the job's secret to $BATS_TEST_TMPDIR/away/.ddp_secret_7 (is HOME read-only or full here?): set HOME to" \
         sh -c 'set -eu; . 04_slurm_multinode/job_start.sh; echo goes on'
 }
+
+# hydra TEXT: an mpirun in PATH that speaks MPICH's language, and says TEXT when asked for its version.
+hydra() {
+    mkdir -p "$BATS_TEST_TMPDIR/hydra"
+    printf '#!/bin/sh\n[ "$1" != --version ] || { echo "%s" && exit; }\n' "$1" >"$BATS_TEST_TMPDIR/hydra/mpirun"
+    cat >>"$BATS_TEST_TMPDIR/hydra/mpirun" <<'END'
+[ "$1 $2 $3" = "-bind-to none -n" ] || { echo "mpirun: unrecognized argument $1" >&2 && exit 255; }
+export PMI_SIZE=$4 MPI_LOCALNRANKS=$4 PMI_RANK=0 status=0
+shift 4
+while [ $PMI_RANK -lt $PMI_SIZE ]; do
+    MPI_LOCALRANKID=$PMI_RANK "$@" &
+    ranks="${ranks:-} $!" PMI_RANK=$((PMI_RANK + 1))
+done
+for rank in $ranks; do wait $rank || status=$?; done
+exit $status
+END
+    chmod +x "$BATS_TEST_TMPDIR/hydra/mpirun"
+    ln -sf mpirun "$BATS_TEST_TMPDIR/hydra/mpiexec"
+}
+
+@test "the mpirun of MPICH and of Intel MPI: its own flags, and its variables become the five" {
+    options="--model linear --epochs 1 --threads 1 --checkpoint-dir $BATS_TEST_TMPDIR/c"
+    trained() { grep '^Train Epoch\|^Test Epoch' <<<"$output"; }
+    for version in "HYDRA build details:" "Intel(R) MPI Library for Linux* OS, Version 2021.19 Build 20260330"; do
+        hydra "$version"
+        for step in 03_torchrun_env 05_fault_tolerance; do
+            rm -rf "$BATS_TEST_TMPDIR/c"
+            run timeout 200 $step/run.sh 2 $options
+            [ "$status" -eq 0 ] && expected=$(trained)
+            rm -rf "$BATS_TEST_TMPDIR/c"
+            run env PATH="$BATS_TEST_TMPDIR/hydra:$PATH" LAUNCHER=mpirun OMPI_COMM_WORLD_RANK=7 OMPI_COMM_WORLD_SIZE=9 \
+                OMPI_COMM_WORLD_LOCAL_RANK=7 timeout 200 $step/run.sh 2 $options
+            echo "$output"
+            [ "$status" -eq 0 ]
+            [ "$(trained)" = "$expected" ]
+        done
+        run env PATH="$BATS_TEST_TMPDIR/hydra:$PATH" LAUNCHER=mpirun timeout 200 04_slurm_multinode/nodes_here.sh 2 1 \
+            04_slurm_multinode/train $options
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ $output == *"rank from PMI_RANK"* ]]
+    done
+    run 03_torchrun_env/mpirun.sh 2
+    [ "$status" -eq 2 ]
+    [[ $output == "Usage: "* ]]
+}

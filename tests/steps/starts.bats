@@ -27,6 +27,8 @@ load bad_helper
         run -1 env $hint=0 "$TRAIN" 1 $LINEAR
         [ "$output" = "train: fatal: $hint is set, so a launcher started this, but nothing says how many ranks there are: start this program with its run.sh, ddprun or torchrun" ]
     done
+    ACCELERATE_USE_CPU=true run -0 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
+    [[ $output == *"accelerate has started one rank alone: for more, start this program with"* ]]
     SLURM_PROCID=0 SLURM_NTASKS=2 run -1 "$TRAIN" 1 $LINEAR # salloc's shell
     [[ $output == "train: fatal: SLURM_NTASKS is 2, but srun did not start this: start this program with its run.sh,"* ]]
     SLURM_PROCID=0 SLURM_NTASKS=1 PMIX_RANK='' "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"

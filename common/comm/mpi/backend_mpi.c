@@ -7,12 +7,16 @@
  * does, by an exchange before each collective. The ranks find each other through MPI and its
  * launcher; no store is needed.
  */
+#include <libgen.h>
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/base/host.h"
 #include "common/base/log.h"
@@ -105,6 +109,24 @@ static void mpi_check(int rank, int world_size)
                 "before run.sh (from step 03 on), or mpirun -n %d before the program (in a Slurm "
                 "job srun --mpi=pmix), or leave the option out",
                 world_size);
+}
+
+/* Dies if MPI knows of no other rank, as where the mpirun of another MPI has started this one. */
+static void refuse_other_mpi(int world_size, int mpi_size)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "", path[64], launcher[PATH_MAX] = "?";
+    int length;
+    if (mpi_size > 1 || world_size == 1)
+        return;
+    MPI_CHECK(MPI_Get_library_version(version, &length));
+    version[strcspn(version, ",\n")] = '\0';
+    snprintf(path, sizeof path, "/proc/%d/exe", getppid());
+    if (readlink(path, launcher, sizeof launcher - 1) < 0)
+        strcpy(launcher, "DIR/bin/mpirun");
+    char *home = strdupa(launcher); // of /opt/mpich/bin/hydra_pmi_proxy it is /opt/mpich
+    die("this program was built with %s, which does not know %s, by which it was started: use the "
+        "mpirun of that MPI, or build for this one: make MPI_HOME=%s",
+        version, launcher, dirname(dirname(home)));
 }
 
 /* ---- bf16, which MPI lacks: a type, and reductions of our own ---- */
@@ -294,6 +316,7 @@ static void *mpi_init(ProcessGroup *pg)
     int rank = 0, size = 0;
     MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     MPI_CHECK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    refuse_other_mpi(pg->world_size, size);
     compare_numbers(pg->rank, pg->world_size, rank, size);
     MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm));
     watchdog_stop(&watchdog);

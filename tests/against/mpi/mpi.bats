@@ -132,6 +132,10 @@ alone() {
     on 2 sh -c 'RANK=$((1 - OMPI_COMM_WORLD_RANK)) exec "$0" nothing' "$ranks"
     [ "$status" -eq 1 ]
     [[ $output == *"this is rank "[01]" of 2, but rank "[01]" of 2 for MPI"* ]]
+    # As where MPICH's mpirun starts a build for Open MPI, whose library takes itself for alone.
+    run env -u PMIX_RANK PMI_RANK=0 PMI_SIZE=2 RANK=0 WORLD_SIZE=2 timeout 200 "$ranks" nothing
+    [ "$status" -eq 1 ]
+    [[ $output == *"this program was built with "*", which does not know /"*"/bin/timeout, by which it was started: use the mpirun of that MPI, or build for this one: make MPI_HOME=/"* ]]
     # As where a launcher under srun --mpi=pmix starts ranks: all inherit its number.
     run env RANK=1 WORLD_SIZE=2 PMIX_RANK=0 timeout 200 "$ranks" nothing
     [ "$status" -eq 1 ]

@@ -2,6 +2,9 @@
  * A process's rank from each launcher's variables, as mpirun 4.1, srun 22.05 and torchrun 2.15 set
  * them, and from invalid variables.
  */
+#include <sched.h>
+#include <sys/syscall.h>
+
 #include "tests/helpers/child.h"
 
 #include "common/base/args.h"
@@ -9,6 +12,18 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/comm/dist_env.h"
+
+/* Stands in for the C library's: the cores of this process's launcher, and of this process. */
+static int launcher_cores = 0, own_cores = 0; // 0: as they are
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+    memset(set, 0, size);
+    if (own_cores == 0)
+        return syscall(SYS_sched_getaffinity, pid, size, set) < 0 ? -1 : 0;
+    for (int core = 0; core < (pid == 0 ? own_cores : launcher_cores); core++)
+        CPU_SET(core, set);
+    return 0;
+}
 
 /* Sets only these variables, "NAME=value NAME=value"; a value ends at a space. */
 static void set_variables(const char *list)
@@ -63,6 +78,17 @@ static void log_env(const void *list)
     "SLURM_STEP_TASKS_PER_NODE=1(x2) "
 #define NO_FIVE "RANK= WORLD_SIZE= LOCAL_RANK= MASTER_ADDR= MASTER_PORT= " // docker compose
 #define PMI "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 "
+// As the manuals of MVAPICH2, jsrun, flux and Cray's PALS have them, rank 3 of 4 on 2 nodes.
+#define MVAPICH \
+    "MV2_COMM_WORLD_RANK=3 MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_LOCAL_RANK=1 " \
+    "MV2_COMM_WORLD_LOCAL_SIZE=2 "
+#define JSRUN \
+    "JSM_NAMESPACE_RANK=3 JSM_NAMESPACE_SIZE=4 JSM_NAMESPACE_LOCAL_RANK=1 " \
+    "JSM_NAMESPACE_LOCAL_SIZE=2 PMIX_RANK=3 "
+#define FLUX \
+    "FLUX_TASK_RANK=3 FLUX_JOB_SIZE=4 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_NNODES=2 PMI_FD=9 " \
+    "PMI_RANK=3 PMI_SIZE=4 "
+#define PALS "PALS_RANKID=3 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=2 PMI_RANK=3 PMI_SIZE=4 "
 
 static void test_launchers(void **state)
 {
@@ -85,6 +111,11 @@ static void test_launchers(void **state)
         { TORCHRUN MASTER OMPI SLURM_AGENTS PMI, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
         { OMPI SLURM_AGENTS PMI, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" },
         { SLURM_STEP PMI, "4/5 local 0/1 master -:0 | 0 1 -" },
+        { MVAPICH MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { JSRUN MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { FLUX "LOCAL_WORLD_SIZE=2 " MASTER SLURM_AGENTS, // flux in a Slurm job
+          "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { PALS MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
         { NO_FIVE OMPI "SLURMD_NODENAME= OMP_NUM_THREADS=",
           "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 " },
         { "OMPI_COMM_WORLD_RANK= OMPI_COMM_WORLD_SIZE= " NO_FIVE SLURM_STEP,
@@ -109,6 +140,85 @@ static void test_launchers(void **state)
         if (child_run(print_env, cases[i].variables) != 0 || strcmp(out, cases[i].expected) != 0)
             fail_msg("%s\n gives    %s%s\n expected %s", cases[i].variables, out, err,
                      cases[i].expected);
+    }
+}
+
+/* Two jobs of mpirun on one machine do not meet, while the ranks of each do. */
+static void test_port_of_job(void **state)
+{
+    (void)state;
+#define NAMED(rank, job) \
+    "OMPI_COMM_WORLD_RANK=" rank " OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=" rank \
+    " OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=" job
+    static const char *const variables[] = { NAMED("0", "prterun-node1-71@1"),
+                                             NAMED("1", "prterun-node1-71@1"),
+                                             NAMED("0", "prterun-node1-72@1") };
+    int ports[3] = { 0 };
+    for (size_t i = 0; i < LENGTH(variables); i++) {
+        assert_int_equal(child_run(print_env, variables[i]), 0);
+        assert_int_equal(sscanf(strstr(out, "master"), "master 127.0.0.1:%d", &ports[i]), 1);
+        assert_in_range(ports[i], 20000, 29999);
+    }
+    assert_int_equal(ports[0], ports[1]);
+    assert_int_not_equal(ports[0], ports[2]);
+    assert_int_equal(child_run(print_env, NAMED("1", "x MASTER_PORT=7")), 0);
+    assert_non_null(strstr(out, "master 127.0.0.1:7 "));
+}
+
+/* Where nothing says how many ranks share the machine, other variables do. */
+static void test_local_ranks(void **state)
+{
+    (void)state;
+    if (!has_extras)
+        skip();
+#define BY_HAND "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 "
+    static const struct {
+        const char *variables, *expected;
+    } cases[] = {
+        { BY_HAND "MASTER_ADDR=127.0.0.1 MASTER_PORT=7",
+          "1/4 local 1/4 master 127.0.0.1:7 | 1 4 -" },
+        { BY_HAND "MASTER_ADDR=localhost MASTER_PORT=7 LOCAL_WORLD_SIZE=2",
+          "1/4 local 1/2 master localhost:7 | 1 2 -" },
+        { BY_HAND MASTER, "1/4 local 1/0 master 10.0.0.7:1234 | 1 - -" },
+        { BY_HAND "LOCAL_SIZE=2 " MASTER, "1/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { "RANK=0 WORLD_SIZE=1 LOCAL_RANK=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=7", // the fourth GPU
+          "0/1 local 3/0 master 127.0.0.1:7 | 3 - -" },
+        { FLUX MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
+        { "FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_NNODES=1",
+          "1/2 local 1/2 master 127.0.0.1:29500 | 1 2 -" },
+        { "FLUX_TASK_RANK=4 FLUX_JOB_SIZE=5 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_NNODES=2 "
+          "LOCAL_WORLD_SIZE=1 " MASTER,
+          "4/5 local 1/3 master 10.0.0.7:1234 | 1 3 -" },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        assert_int_equal(child_run(print_env, cases[i].variables), 0);
+        assert_string_equal(out, cases[i].expected);
+    }
+}
+
+/* A launcher that binds its ranks has divided the cores, or has given several ranks the same. */
+static void test_bound(void **state)
+{
+    (void)state;
+    if (!has_extras)
+        skip();
+    static const struct {
+        int own, launcher;
+        const char *variables, *threads;
+    } cases[] = {
+        { 4, 8, PMI, " 4" }, // half of the cores each, as Intel MPI does
+        { 2, 8, PMI, " 2" }, // mpirun --map-by slot:PE=2
+        { 8, 8, PMI, " -" }, // not bound: divided when the device begins
+        { 8, 16, OMPI, " 5" }, // 3 ranks on a processor of 8 cores, or on two
+        { 1, 2, OMPI, " 1" },  { 2, 8, PMI "OMP_NUM_THREADS=3", " 3" }, { 2, 8, SLURM_STEP, " -" },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        own_cores = cases[i].own;
+        launcher_cores = cases[i].launcher;
+        assert_int_equal(child_run(print_env, cases[i].variables), 0);
+        const char *threads = strrchr(out, ' ');
+        own_cores = 0;
+        assert_string_equal(threads, cases[i].threads);
     }
 }
 
@@ -225,6 +335,28 @@ static void test_master_left_over(void **state)
     }
 }
 
+static void test_overcommitted(void **state)
+{
+    (void)state;
+    if (!has_extras)
+        skip();
+#define TASKS_0 "SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=8 "
+    assert_int_equal(child_run(print_env, TASKS_0 "SLURM_STEP_TASKS_PER_NODE=4(x2) "
+                                                  "SLURM_CPUS_ON_NODE=1"),
+                     0);
+    assert_non_null(strstr(err, "warning: 4 ranks share 1 core here (SLURM_CPUS_ON_NODE): leave"));
+    static const char *const silent[] = {
+        TASKS_0 "SLURM_STEP_TASKS_PER_NODE=4(x2) SLURM_CPUS_ON_NODE=4",
+        TASKS_0 "SLURM_STEP_TASKS_PER_NODE=4(x2)",
+        SLURM_STEP "SLURM_CPUS_ON_NODE=1",
+        OMPI "SLURM_CPUS_ON_NODE=1",
+    };
+    for (size_t i = 0; i < LENGTH(silent); i++) {
+        assert_int_equal(child_run(print_env, silent[i]), 0);
+        assert_string_equal(err, "");
+    }
+}
+
 /* Prints the store variables; only in torchrun's rows does the launcher serve the store. */
 static void print_agent_store(const void *list)
 {
@@ -287,7 +419,10 @@ static void test_steps_without_launcher(void **state)
     static const char *const several[] = { "RANK=0 WORLD_SIZE=3 LOCAL_RANK=0",
                                            "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3",
                                            "RANK= WORLD_SIZE= PMI_RANK=0 PMI_SIZE=2",
-                                           SLURM_RANK "SLURM_NTASKS=9", "PMI_RANK=0 PMI_SIZE=2" };
+                                           SLURM_RANK "SLURM_NTASKS=9",
+                                           "PMI_RANK=0 PMI_SIZE=2",
+                                           "JSM_NAMESPACE_RANK=0 JSM_NAMESPACE_SIZE=2",
+                                           "FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2" };
     static const char *const alone[] = { "", "RANK=0 WORLD_SIZE=1", "LOCAL_RANK=0 WORLD_SIZE=2",
                                          SLURM_JOB, "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1" };
     for (size_t i = 0; i < LENGTH(several); i++) {
@@ -307,10 +442,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_launchers),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_port_of_job),
+        cmocka_unit_test(test_local_ranks),
+        cmocka_unit_test(test_bound),
         cmocka_unit_test(test_tasks_per_node),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_left_over),
         cmocka_unit_test(test_master_left_over),
+        cmocka_unit_test(test_overcommitted),
         cmocka_unit_test(test_agent_store_left_over),
         cmocka_unit_test(test_line),
         cmocka_unit_test(test_steps_without_launcher),

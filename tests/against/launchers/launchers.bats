@@ -1,0 +1,122 @@
+#!/usr/bin/env bats
+# Training under the mpirun of Open MPI 5, MPICH and Intel MPI (mpis.sh gets them), and of the MPI that is here.
+
+bats_require_minimum_version 1.5.0
+load ../../helpers/free_port
+
+setup_file() {
+    MPIS=$("$BATS_TEST_DIRNAME/mpis.sh")
+    ! command -v mpirun >/dev/null || MPIS="$MPIS $(dirname "$(command -v mpirun)")"
+    export MPIS
+}
+
+setup() {
+    cd "${BATS_TEST_DIRNAME%/tests/*}"
+    export OUT=$BATS_TEST_TMPDIR OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    unset MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK OMP_NUM_THREADS LAUNCHER "${!OMPI_COMM@}" "${!PMI@}"
+    LINEAR="--model linear --epochs 1 --log-interval 8 --checkpoint-dir $OUT/c"
+}
+
+teardown() { # no process that a test started is left
+    local mark=OUT=$OUT pids
+    for _ in $(seq 200); do
+        pids=$(unset OUT && grep -lsxz "$mark" /proc/[0-9]*/environ | tr -dc '0-9\n')
+        [ -n "$pids" ] || return 0
+        sleep 0.05
+    done
+    echo "left behind:" $pids && kill -KILL $pids && false
+}
+
+# under FOLDER COMMAND...: with the mpirun of that folder first in PATH.
+under() {
+    env PATH="$1:$PATH" timeout -k 10 300 "${@:2}"
+}
+
+losses() {
+    grep -E '^(Train|Test) Epoch' "$1" | tr -d '\r'
+}
+
+until_true() { # SECONDS COMMAND...
+    local end=$((SECONDS + $1))
+    until "${@:2}"; do [ $SECONDS -lt $end ] && sleep 0.05 || return 1; done
+}
+
+a_rank() { # prints the process of one
+    local file
+    for file in $(grep -lsxz "OUT=$OUT" /proc/[0-9]*/environ); do
+        [ "$(cat "${file%/environ}/comm" 2>/dev/null)" != train ] || { basename "${file%/environ}" && return; }
+    done
+    false
+}
+
+@test "run.sh with LAUNCHER=mpirun: the losses of ddprun" {
+    for step in 03_torchrun_env 05_fault_tolerance; do
+        rm -rf "$OUT/c"
+        $step/run.sh 2 $LINEAR >"$OUT/expected" 2>&1
+        [ "$(losses "$OUT/expected" | wc -l)" -ge 4 ]
+        for mpi in $MPIS; do
+            rm -rf "$OUT/c"
+            echo "$mpi $step"
+            LAUNCHER=mpirun under $mpi $step/run.sh 2 $LINEAR >"$OUT/said" 2>&1 || { cat "$OUT/said" && false; }
+            diff <(losses "$OUT/expected") <(losses "$OUT/said")
+            ! grep restart "$OUT/said" || false
+        done
+    done
+}
+
+@test "04 by mpirun itself: which rank is where, how many threads" {
+    for mpi in $MPIS; do
+        under $mpi mpirun -n 2 04_slurm_multinode/train $LINEAR >"$OUT/said" 2>&1 || { cat "$OUT/said" && false; }
+        cat "$OUT/said"
+        for rank in 0 1; do grep "rank $rank/2] .*host .*: local rank $rank of 2 (.*), cpu, cores .*; rank from \(OMPI_COMM_WORLD\|PMI\)_RANK; master 127.0.0.1:" "$OUT/said"; done
+    done
+}
+
+@test "two jobs at once on one machine" {
+    for mpi in $MPIS; do
+        under $mpi mpirun -n 1 env >"$OUT/env"
+        grep -q '^PMIX_NAMESPACE=\|^I_MPI_HYDRA_UUID=' "$OUT/env" || continue # MPICH's have no name: MASTER_PORT
+        for job in 1 2; do
+            under $mpi mpirun -n 2 04_slurm_multinode/train $LINEAR --epochs 3 --checkpoint-dir "$OUT/c$job" >"$OUT/said$job" 2>&1 &
+        done
+        for job in $(jobs -p); do wait "$job" || { tail "$OUT"/said? && false; }; done
+        diff <(losses "$OUT/said1") <(losses "$OUT/said2")
+    done
+}
+
+@test "05 by run.sh: SIGTERM stops all ranks, which save; a killed rank ends the job" {
+    for mpi in $MPIS; do
+        rm -rf "$OUT/c" && : >"$OUT/said"
+        env PATH="$mpi:$PATH" LAUNCHER=mpirun MAX_RESTARTS=0 05_fault_tolerance/run.sh 2 $LINEAR --epochs 1000000 >"$OUT/said" 2>&1 3>&- &
+        job=$!
+        until_true 100 grep -q 'Epoch 1 ' "$OUT/said"
+        kill -TERM $job
+        status=0
+        wait $job || status=$?
+        echo "$mpi: status $status" && tail -n 5 "$OUT/said"
+        [ "$status" -eq 75 ]
+        grep -q 'stopped after step' "$OUT/said"
+
+        env PATH="$mpi:$PATH" LAUNCHER=mpirun MAX_RESTARTS=0 05_fault_tolerance/run.sh 2 $LINEAR --epochs 1000000 >"$OUT/said" 2>&1 3>&- &
+        job=$!
+        until_true 100 grep -q 'resumes from' "$OUT/said"
+        until_true 100 a_rank >"$OUT/rank"
+        kill -KILL "$(tail -n 1 "$OUT/rank")"
+        status=0
+        wait $job || status=$?
+        echo "$mpi: status $status" && tail -n 5 "$OUT/said"
+        [ "$status" -ne 0 ]
+    done
+}
+
+@test "--backend mpi of a build for another MPI: which one, and which make" {
+    grep -q MPI=1 "${BUILD:-build}/parts" || skip "built without MPI"
+    here=$(mpirun --version 2>&1 | grep -c 'Open MPI' || true)
+    for mpi in $MPIS; do
+        [ "$(under $mpi mpirun --version 2>&1 | grep -c 'Open MPI' || true)" != "$here" ] || continue
+        run under $mpi mpirun -n 2 04_slurm_multinode/train $LINEAR --backend mpi
+        echo "$output"
+        [ "$status" -ne 0 ]
+        [[ $output == *"this program was built with "*", which does not know ${mpi%/bin}/"*"make MPI_HOME=${mpi%/bin}"* ]]
+    done
+}
