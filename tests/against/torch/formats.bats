@@ -13,3 +13,7 @@ load helper
 @test "EMNIST's and QMNIST's files, written by NumPy, give upright images and the right labels" {
     against_torch formats.py relatives
 }
+
+@test "torchfrtrace finds nothing in our records of a good run, and says in those of a failed one which rank is missing" {
+    against_torch formats.py records
+}

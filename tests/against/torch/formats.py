@@ -1,4 +1,4 @@
-"""Usage: formats.py converted|divided|relatives      Files of other programs, as ours read them."""
+"""Usage: formats.py converted|divided|relatives|records      Files of other programs, as ours read them."""
 import os, pickle, re, subprocess, sys, tempfile
 import numpy, torch
 import torch.distributed.checkpoint as dcp
@@ -109,6 +109,25 @@ def relatives():
     for kind, (steps, tested) in losses.items():
         assert steps == losses["mnist"][0] and tested == losses["mnist"][1] != [], kind
         print("%s: %d steps, the first loss %.6f" % (kind, len(steps[0]), steps[0][0]))
+
+
+def records():
+    """What PyTorch's analyser says of tools/ddp_doctor --torch."""
+    analyser = [os.path.join(os.path.dirname(sys.executable), "torchfrtrace")]
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, fault in ("good", []), ("cut", ["--inject", "kill:1:4"]):
+            folder, out = "%s/%s" % (scratch, name), "%s/%s_torch" % (scratch, name)
+            done = subprocess.run(["05_fault_tolerance/run.sh", "2", "--model", "linear", "--max-steps", "8", "--save-every", "0",
+                                   "--checkpoint-dir", folder, *fault], capture_output=True, text=True, timeout=ours.ENDLESS,
+                                  env={**os.environ, "MAX_RESTARTS": "0"})
+            assert (done.returncode == 0) == (name == "good"), done.stderr
+            subprocess.run(["tools/ddp_doctor", "--torch", out, folder], check=True)
+            told = subprocess.run([*analyser, out], capture_output=True, text=True)
+            said = told.stdout + told.stderr
+            assert told.returncode == 0, said
+            print(name, said)
+            assert ("Not all ranks joining collective" in said and "missing ranks: {1}" in said) == (name == "cut"), said
+            assert "has errors" not in said
 
 
 globals()[sys.argv[1]]()
