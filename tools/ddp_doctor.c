@@ -2,6 +2,7 @@
  * ddp_doctor - why does it hang, why is it slow? Reads every rank's record of its calls.
  *
  *     tools/ddp_doctor checkpoints
+ *     tools/ddp_doctor --torch OUT checkpoints
  *
  * Names and states are those of PyTorch's Flight Recorder. It may run while the ranks work, and
  * after they have died; it changes nothing.
@@ -15,9 +16,10 @@
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 #include "tools/doctor/source_line.h"
+#include "tools/doctor/torch_form.h"
 
 static const char help[] =
-    "usage: tools/ddp_doctor [DIR]\n"
+    "usage: tools/ddp_doctor [--torch OUT] [DIR]\n"
     "Says which ranks of a step-05 run wait, in which call and for whom; which one is missing, is\n"
     "slow, makes another call, or waits for a slow disk. The run may hang, be dead or go on. DIR\n"
     "is its --checkpoint-dir (checkpoints); every rank keeps a record of its last 512 collectives\n"
@@ -33,6 +35,10 @@ static const char help[] =
     "              that the others wait for has the lowest\n"
     "  CALLED AT   the line of the step's program, and in brackets the line of common/ below it;\n"
     "              PROGRAM+OFFSET if addr2line cannot tell, or the program was rebuilt\n"
+    "\n"
+    "  --torch OUT  only writes the records as PyTorch's Flight Recorder would have: OUT/rank_0 "
+    "and\n"
+    "               so on, for \"torchfrtrace OUT\"\n"
     "\n"
     "Exit status: 0 nothing is wrong, 1 something is or there are no records, 2 usage.\n";
 
@@ -110,6 +116,13 @@ static void print_errors(const Attempt *attempt)
 
 int main(int argc, char **argv)
 {
+    const char *torch_folder = NULL;
+    if (argc > 2 && strcmp(argv[1], "--torch") == 0) {
+        torch_folder = argv[2];
+        argv[2] = argv[0];
+        argv += 2;
+        argc -= 2;
+    }
     words_check(argc, argv, 1, help);
     const char *dir = argc > 1 ? argv[1] : "checkpoints";
 
@@ -118,6 +131,12 @@ int main(int argc, char **argv)
         die("no flight record in %s%s%s: name the --checkpoint-dir of a run of step 05",
             attempt.folder, attempt.refused != NULL ? "; " : "",
             attempt.refused != NULL ? attempt.refused : "");
+    if (torch_folder != NULL) {
+        printf("%s: %d of %d ranks\n", torch_folder, torch_form_write(&attempt, torch_folder),
+               attempt.world_size);
+        attempt_free(&attempt);
+        streams_exit();
+    }
     WaitTimes times;
     wait_times(&times, &attempt);
     const int64_t now = flight_now();

@@ -58,10 +58,9 @@ size_t digits_read(bool test, float **images, int32_t **labels);
 enum { MNIST_FILES = 4 };
 extern const char *const mnist_files[MNIST_FILES];
 
-/* Finds the file of the set NAME and writes its path: the first with something in it of NAME,
- * NAME.gz, both with ".idx" instead of "-idx", and all four once more as NAME/NAME, in DIR, DIR/raw
- * or DIR/MNIST/raw. The first of these folders that has a file of MNIST must have all. Usage error
- * if there is none; dies if there is something else or it cannot be read. Local. */
+/* Finds the file of the set NAME and writes its path: NAME or NAME.gz in DIR with something in it,
+ * or what idx_find_other finds. Usage error if there is none; dies if there is something else or it
+ * cannot be read. Local. */
 void idx_find(const char *dir, const char *name, char path[PATH_MAX]);
 
 /* Reads the file found by idx_find: bytes of ndim dimensions, whose sizes go to shape. Free them
@@ -70,5 +69,16 @@ void idx_find(const char *dir, const char *name, char path[PATH_MAX]);
  * after a compressed stream is ignored, as gzip does. Local. Source: the description of the format
  * on the MNIST page of LeCun, Cortes and Burges. */
 uint8_t *idx_read(const char *dir, const char *name, int ndim, size_t *shape);
+
+/* Returns whether it is a file that is not empty. Else problem, if still empty, says what it is. */
+enum { IDX_PROBLEM_BYTES = PATH_MAX + 64 };
+bool idx_is_usable(const char *path, char problem[IDX_PROBLEM_BYTES]);
+
+/* Related sets (extras/other_sets): finds NAME by other names and in folders of DIR; returns bytes
+ * made of another type or shape, NULL if that is MNIST's own, and dies if what they mean is not
+ * clear. */
+bool idx_find_other(const char *dir, const char *name, char path[PATH_MAX],
+                    char problem[IDX_PROBLEM_BYTES]);
+uint8_t *idx_convert(const char *path, int ndim, size_t *shape);
 
 #endif

@@ -18,62 +18,38 @@
 #define ELSEWHERE "run data/get_mnist.sh, or name another folder with --data-dir"
 #define REMEDY "move it away and " ELSEWHERE // it may be good, but belong to another set
 
-enum { PROBLEM_BYTES = PATH_MAX + 64 };
-
 const char *const mnist_files[MNIST_FILES] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                                "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
 
-/* Returns whether it is a file that is not empty. Writes to problem what is there instead. */
-static bool is_usable(const char *path, char problem[PROBLEM_BYTES])
+bool idx_is_usable(const char *path, char problem[IDX_PROBLEM_BYTES])
 {
     struct stat status;
     const bool is_there = stat(path, &status) == 0 && access(path, R_OK) == 0;
     if (is_there && S_ISREG(status.st_mode) && status.st_size > 0)
         return true; // not a pipe: opening one would block until it has a writer
     if ((is_there || errno != ENOENT) && problem[0] == '\0')
-        snprintf(problem, PROBLEM_BYTES, "%s%s%s", path, is_there ? " is " : ": ",
+        snprintf(problem, IDX_PROBLEM_BYTES, "%s%s%s", path, is_there ? " is " : ": ",
                  !is_there                 ? strerror(errno)
                  : S_ISREG(status.st_mode) ? "empty"
                                            : "no regular file");
     return false;
 }
 
-/* Tries all spellings of a name, and NAME/NAME, as some archives are unpacked. */
-static bool find_in(const char *folder, const char *name, char path[PATH_MAX],
-                    char problem[PROBLEM_BYTES])
-{
-    for (int spelling = 0; spelling < 8; spelling++) {
-        char file[256];
-        snprintf(file, sizeof file, "%s%s", name, spelling & 1 ? ".gz" : "");
-        char *idx = strstr(file, "-idx");
-        if (idx != NULL && spelling & 2)
-            *idx = '.'; // train-images.idx3-ubyte, as some mirrors write
-        const int length = spelling & 4 ? snprintf(path, PATH_MAX, "%s/%s/%s", folder, file, file)
-                                        : snprintf(path, PATH_MAX, "%s/%s", folder, file);
-        CHECK(length < PATH_MAX, "the path is too long: %s/%s", folder, name);
-        if (is_usable(path, problem))
-            return true;
-    }
-    return false;
-}
-
 void idx_find(const char *dir, const char *name, char path[PATH_MAX])
 {
-    static const char *const places[] = { "", "/raw", "/MNIST/raw" }; // torchvision's, too
-    char folder[PATH_MAX], problem[PROBLEM_BYTES] = "", unused[PROBLEM_BYTES] = "";
-    bool is_the_place = false; // all files must come from one folder
-    for (int i = 0; i < 3 && !is_the_place; i++) {
-        CHECK(snprintf(folder, PATH_MAX, "%s%s", dir, places[i]) < PATH_MAX,
-              "the path is too long: %s", dir);
-        if (find_in(folder, name, path, problem))
+    char problem[IDX_PROBLEM_BYTES] = "";
+    for (int i = 0; i < 2; i++) {
+        CHECK(snprintf(path, PATH_MAX, "%s/%s%s", dir, name, i == 0 ? "" : ".gz") < PATH_MAX,
+              "the path is too long: %s/%s", dir, name);
+        if (idx_is_usable(path, problem))
             return;
-        for (int j = 0; j < MNIST_FILES && !is_the_place; j++)
-            is_the_place = find_in(folder, mnist_files[j], path, unused);
     }
+    if (idx_find_other(dir, name, path, problem))
+        return;
     CHECK(problem[0] == '\0', "%s: " ELSEWHERE, problem);
     usage_error("%s/%s is missing, plain and as .gz: run data/get_mnist.sh, or name the folder "
                 "with --data-dir",
-                is_the_place ? folder : dir, name);
+                dir, name);
 }
 
 /* Reads at most count bytes; fewer only where the file ends. */
@@ -97,6 +73,9 @@ uint8_t *idx_read(const char *dir, const char *name, int ndim, size_t *shape)
 {
     char path[PATH_MAX];
     idx_find(dir, name, path);
+    uint8_t *bytes = idx_convert(path, ndim, shape);
+    if (bytes != NULL)
+        return bytes;
     gzFile file = gzopen(path, "rb");
     CHECK(file != NULL, "%s: %s", path, strerror(errno));
 
@@ -116,7 +95,7 @@ uint8_t *idx_read(const char *dir, const char *name, int ndim, size_t *shape)
     struct stat status;
     CHECK(stat(path, &status) == 0 && numel / MAX_RATIO <= (size_t)status.st_size,
           "%s claims %zu bytes, more than so short a file can hold: " REMEDY, path, numel);
-    uint8_t *bytes = mem_calloc(numel + 1, 1);
+    bytes = mem_calloc(numel + 1, 1);
     const size_t found = idx_fill(file, bytes, numel + 1);
     CHECK(found >= numel, "%s ends after %zu of its %zu bytes: " REMEDY, path, found, numel);
     CHECK(found == numel, "%s goes on after its %zu bytes: " REMEDY, path, numel);

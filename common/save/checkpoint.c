@@ -253,7 +253,7 @@ bool checkpoint_open(Safetensors *file, const char *path)
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode) &&
         snprintf(in_folder, PATH_MAX, "%s/model.safetensors", path) < PATH_MAX)
         path = in_folder;
-    if (!safetensors_open(file, path, WITH_DATA))
+    if (!safetensors_open(file, path, WITH_DATA) && !adopt_file(file))
         return false;
     if (safetensors_metadata(file, CHECKPOINT_VERSION_KEY) == NULL &&
         safetensors_metadata(file, EXPORT_VERSION_KEY) == NULL)

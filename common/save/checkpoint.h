@@ -114,6 +114,9 @@ bool checkpoint_load_weights(Safetensors *file, Model *model);
  * file->error if one is missing or cannot be used. */
 bool adopt_weights(Safetensors *file, const Model *model);
 
+/* Opens a model in several files, which safetensors_open refused; else explains what it is. */
+bool adopt_file(Safetensors *file);
+
 void checkpoint_add_checksums(Safetensors *file); // call it after all else
 
 /* Returns the first setting from number i on that differs, with "PATH: was saved with seed 1, this

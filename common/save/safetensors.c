@@ -120,10 +120,6 @@ static bool read_header(Safetensors *file, int fd)
         return false;
     const size_t bytes = le64toh(length);
     const bool is_header = bytes <= file_bytes - sizeof length && bytes <= MAX_HEADER_BYTES;
-    if (!is_header && (memcmp(&length, "PK", 2) == 0 || memcmp(&length, "\x80", 1) == 0))
-        return reject(
-            "is a zip or a pickle, as torch.save writes them, no safetensors file: load it "
-            "in PyTorch, and save it with safetensors.torch.save_file");
     if (!is_header)
         return reject("is damaged or no safetensors file: it claims a header of %zu bytes, the "
                       "file has %zu, and the format allows %u",

@@ -4,11 +4,15 @@
 
 #include "common/base/args.h"
 #include "common/base/comfort.h"
+#include "common/save/safetensors.h"
 
 void startup_parsed(const Settings *settings); // keeps the pointer
 bool comfort_is_path(const Option *option); // true for a FILE or a DIR
 
 /* Returns the name most like `typed` of the options listed in that step; NULL if none is near. */
 const char *comfort_nearest(const Option *options, int step, const char *typed, size_t length);
+
+/* Names the format of a file that is no safetensors file in its error, if it is known. */
+void adopt_explain(Safetensors *file);
 
 #endif

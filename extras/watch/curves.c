@@ -1,9 +1,13 @@
 /* A point costs a small all_reduce and a pass over the gradients, so not every step is one. */
 #include "extras/watch/curves.h"
 
+#include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/base/comfort.h"
 #include "common/base/memory.h"
 #include "extras/watch/peers.h"
 
@@ -15,6 +19,39 @@ static void look_at_clock(Curves *curves, uint64_t step)
         curves->seconds[kind] = span_seconds[kind];
 }
 
+/* Writes the settings by which runs are compared, without the files and folders of each. */
+static void write_settings(Curves *curves, uint64_t step)
+{
+    static const char *const own[] = { "metrics-dir", "checkpoint-dir", "trace", "profile" };
+    json_t *settings = comfort_options();
+    if (settings == NULL)
+        return;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        json_object_del(settings, own[i]);
+    char world_size[16];
+    snprintf(world_size, sizeof world_size, "%d", peers.world_size);
+    json_object_set_new(settings, "world-size", json_string(world_size));
+    event_file_settings(&curves->events, step, settings);
+    json_decref(settings);
+}
+
+/* Writes a table of the ranks and where they are; the last row counts those that do not fit. */
+static void write_places(Curves *curves, uint64_t step, const char *places)
+{
+    char text[EVENT_FILE_MAX_TEXT] = "| rank | where it is |\n| --- | --- |\n";
+    for (int rank = 0; rank < peers.world_size; rank++) {
+        const size_t length = strlen(text);
+        if (length + 2 * PLACE_BYTES > sizeof text) {
+            snprintf(text + length, sizeof text - length, "| ... | %d more |\n",
+                     peers.world_size - rank);
+            break;
+        }
+        snprintf(text + length, sizeof text - length, "| %d | %s |\n", rank,
+                 places + (size_t)rank * PLACE_BYTES);
+    }
+    event_file_text(&curves->events, "topology", step, text);
+}
+
 void curves_init(Curves *curves, const Args *args, const Model *model, int rank,
                  size_t steps_per_epoch)
 {
@@ -23,11 +60,17 @@ void curves_init(Curves *curves, const Args *args, const Model *model, int rank,
                         .lr = args->lr,
                         .schedule = lr_schedule(args, steps_per_epoch),
                         .batch_size = args_batch_size(args, peers.world_size) };
-    if (rank > 0)
-        return;
-    event_file_open(&curves->events, args->metrics_dir, model->step + 1);
-    curves->grads = mem_calloc(model->numel, sizeof *curves->grads);
-    look_at_clock(curves, model->step);
+    char *places = mem_calloc((size_t)peers.world_size, PLACE_BYTES); // used on rank 0
+    peers_gather(peers.place, places, PLACE_BYTES);
+    if (rank == 0) {
+        event_file_open(&curves->events, args->metrics_dir, model->step + 1);
+        write_settings(curves, model->step + 1);
+        if (places[0] != '\0')
+            write_places(curves, model->step + 1, places);
+        curves->grads = mem_calloc(model->numel, sizeof *curves->grads);
+        look_at_clock(curves, model->step);
+    }
+    free(places);
 }
 
 /* Computes the norm of the averaged gradients, which is the same on all ranks. */

@@ -5,6 +5,8 @@
  *   test/loss, test/accuracy                      after each epoch
  *   speed/samples_per_second                      of all ranks together, evaluations aside
  *   time/data, forward, backward, wait, optimizer shares of rank 0's time, in percent
+ *
+ * Beside them the settings of the run, for its HParams tab, and where each rank is, as a text.
  */
 #ifndef EXTRAS_WATCH_CURVES_H
 #define EXTRAS_WATCH_CURVES_H
@@ -26,7 +28,8 @@ typedef struct {
     uint64_t step; // at the latest point
 } Curves;
 
-/* Opens a file in args->metrics_dir, on rank 0. Points are drawn every args->log_interval steps. */
+/* Opens a file in args->metrics_dir, on rank 0. Points are drawn every args->log_interval steps.
+ * Collective. */
 void curves_init(Curves *curves, const Args *args, const Model *model, int rank,
                  size_t steps_per_epoch);
 

@@ -9,6 +9,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -20,7 +22,7 @@
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; // how a value is stored
 
 typedef struct {
-    unsigned char byte[512]; // tags are short
+    unsigned char byte[16384]; // room for all settings
     size_t length;
 } Message;
 
@@ -53,17 +55,36 @@ static void put_bytes(Message *message, unsigned field, const void *bytes, size_
     put(message, bytes, length);
 }
 
+static void put_number(Message *message, unsigned field, uint64_t value)
+{
+    put_key(message, field, VARINT);
+    put_varint(message, value);
+}
+
+static void put_double(Message *message, unsigned field, double value)
+{
+    put_key(message, field, FIXED64);
+    put(message, &value, sizeof value);
+}
+
+static void put_message(Message *message, unsigned field, const Message *inner)
+{
+    put_bytes(message, field, inner->byte, inner->length);
+}
+
+static double wall_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
 /* Writes what every event begins with: wall time and step. */
 static Message event_begin(uint64_t step)
 {
     Message event = { .length = 0 };
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    const double seconds = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-    put_key(&event, 1, FIXED64); // Event.wall_time
-    put(&event, &seconds, sizeof seconds);
-    put_key(&event, 2, VARINT); // Event.step
-    put_varint(&event, step);
+    put_double(&event, 1, wall_time()); // Event.wall_time
+    put_number(&event, 2, step); // Event.step
     return event;
 }
 
@@ -214,11 +235,72 @@ void event_file_scalar(EventFile *events, const char *tag, uint64_t step, double
     put_bytes(&point, 1, tag, strlen(tag)); // Summary.Value.tag
     put_key(&point, 2, FIXED32); // Summary.Value.simple_value
     put(&point, &simple_value, sizeof simple_value);
-    put_bytes(&summary, 1, point.byte, point.length); // Summary.value
+    put_message(&summary, 1, &point); // Summary.value
 
     Message event = event_begin(step);
-    put_bytes(&event, 5, summary.byte, summary.length); // Event.summary
+    put_message(&event, 5, &summary); // Event.summary
     write_record(events, &event);
+}
+
+/* Writes a value that a plugin of TensorBoard's shows, with the plugin's own data beside it. */
+static void write_for_plugin(EventFile *events, const char *tag, uint64_t step, const char *plugin,
+                             const Message *content, const Message *tensor)
+{
+    Message data = { .length = 0 }, metadata = { .length = 0 }, value = { .length = 0 };
+    put_bytes(&data, 1, plugin, strlen(plugin)); // SummaryMetadata.PluginData.plugin_name
+    put_message(&data, 2, content); // SummaryMetadata.PluginData.content
+    put_message(&metadata, 1, &data); // SummaryMetadata.plugin_data
+    put_number(&metadata, 4, 2); // SummaryMetadata.data_class = TENSOR
+    put_bytes(&value, 1, tag, strlen(tag)); // Summary.Value.tag
+    put_message(&value, 9, &metadata); // Summary.Value.metadata
+    put_message(&value, 8, tensor); // Summary.Value.tensor
+
+    Message summary = { .length = 0 }, event = event_begin(step);
+    put_message(&summary, 1, &value); // Summary.value
+    put_message(&event, 5, &summary); // Event.summary
+    write_record(events, &event);
+}
+
+void event_file_text(EventFile *events, const char *tag, uint64_t step, const char *text)
+{
+    static const unsigned char scalar[] = { 0x08, 7, 0x12, 0 }; // dtype = STRING, no dimensions
+    Message tensor = { .length = 0 };
+    put(&tensor, scalar, sizeof scalar);
+    put_bytes(&tensor, 8, text, strlen(text)); // TensorProto.string_val
+    write_for_plugin(events, tag, step, "text", &(Message){ .length = 0 }, &tensor);
+}
+
+/* Appends an entry of SessionStartInfo.hparams: a number where the text is one. */
+static void put_setting(Message *info, const char *name, const char *text)
+{
+    char *end = NULL;
+    const double number = strtod(text, &end);
+    Message value = { .length = 0 }, entry = { .length = 0 };
+    if (end != text && *end == '\0')
+        put_double(&value, 2, number); // google.protobuf.Value.number_value
+    else
+        put_bytes(&value, 3, text, strlen(text)); // google.protobuf.Value.string_value
+    put_bytes(&entry, 1, name, strlen(name)); // the map's key
+    put_message(&entry, 2, &value); // the map's value
+    put_message(info, 1, &entry);
+}
+
+void event_file_settings(EventFile *events, uint64_t step, const json_t *settings)
+{
+    static const unsigned char empty[] = { 0x08, 1, 0x12, 2, 0x12, 0 }; // dtype = FLOAT, shape [0]
+    Message info = { .length = 0 }, content = { .length = 0 }, tensor = { .length = 0 };
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)settings, name, value)
+    {
+        const char *text = json_string_value(value);
+        if (text != NULL && info.length + strlen(name) + strlen(text) < sizeof info.byte / 2)
+            put_setting(&info, name, text);
+    }
+    put_double(&info, 5, wall_time()); // SessionStartInfo.start_time_secs
+    put_message(&content, 3, &info); // HParamsPluginData.session_start_info
+    put(&tensor, empty, sizeof empty);
+    write_for_plugin(events, "_hparams_/session_start_info", step, "hparams", &content, &tensor);
 }
 
 void event_file_flush(EventFile *events)

@@ -13,3 +13,7 @@ load helper
 @test "TensorBoard sees the curves of a run that is at work" {
     against_torch events.py live
 }
+
+@test "TensorBoard compares two runs by their settings, and says where the ranks were" {
+    against_torch events.py settings
+}

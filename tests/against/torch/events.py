@@ -3,10 +3,12 @@ import glob
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.plugin_event_accumulator import (
@@ -95,6 +97,55 @@ def resume():
     check_against_json(found)
 
 
+class Page:
+    """The real page over a folder, with one of its two readers, for `with`; asks for JSON."""
+
+    def __init__(self, fast):
+        self.words = [sys.executable, "-m", "tensorboard.main", "--logdir", metrics, "--port", "0", "--load_fast", fast]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.words, stderr=subprocess.PIPE, text=True)
+        self.url = next(found[0] for found in (re.findall(r"http://\S+:\d+/", line) for line in self.process.stderr) if found)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.communicate(timeout=300)
+
+    def ask(self, path, message=None):
+        body = None if message is None else json.dumps(message).encode()
+        request = urllib.request.Request(self.url + "data/plugin/" + path, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+
+def settings():
+    """Two runs side by side in the HParams tab, and where their ranks were in the Text tab."""
+    for lr, name in ("0.02", "a"), ("0.005", "b"):
+        subprocess.run([*command("--epochs", "1", "--lr", lr), "--metrics-dir", os.path.join(metrics, name)],
+                       check=True, stdout=subprocess.DEVNULL)
+    for fast in "false", "true":
+        with Page(fast) as page:
+            deadline = time.monotonic() + 300
+            while len(page.ask("text/tags")) < 2:  # it reads the files after it has begun to answer
+                assert time.monotonic() < deadline
+                time.sleep(0.5)
+            experiment = page.ask("hparams/experiment", {})
+            infos = {info["name"]: info for info in experiment["hparamInfos"]}
+            assert [name for name, info in infos.items() if info.get("differs")] == ["lr"], infos
+            assert infos["lr"]["type"] == "DATA_TYPE_FLOAT64" and infos["model"]["type"] == "DATA_TYPE_STRING"
+            assert "metrics-dir" not in infos and len(infos) > 20
+            assert {"train/loss", "test/accuracy"} <= {info["name"]["tag"] for info in experiment["metricInfos"]}
+            groups = page.ask("hparams/session_groups", {"startIndex": 0, "sliceSize": 10, "allowedStatuses": ["STATUS_UNKNOWN"]})
+            runs = {group["sessions"][0]["name"]: group["hparams"] for group in groups["sessionGroups"]}
+            assert {name: run["lr"] for name, run in runs.items()} == {"a": 0.02, "b": 0.005}, runs
+            assert all((run["world-size"], run["optimizer"]) == (2, "sgd") for run in runs.values())
+            assert page.ask("text/tags") == {"a": ["topology"], "b": ["topology"]}
+            text = page.ask("text/text?run=a&tag=topology")[0]["text"]
+            cells = re.findall(r"<td>(.*?)</td>", text)
+            assert len(cells) == 4 and cells[::2] == ["0", "1"] and "cpu, cores" in cells[1], text
+
+
 def live():
     process = subprocess.Popen(command("--epochs", "1000"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -110,4 +161,4 @@ def live():
         process.wait(300)
 
 
-{"run": run, "resume": resume, "live": live}[sys.argv[1]]()
+{"run": run, "resume": resume, "settings": settings, "live": live}[sys.argv[1]]()

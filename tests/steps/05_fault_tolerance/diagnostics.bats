@@ -127,6 +127,30 @@ rows() {
     [[ ${lines[-1]} == "Attempt 1, 1 ranks: All ranks have finished." ]]
 }
 
+@test "--torch writes each rank's calls as Python reads them, in PyTorch's form" {
+    ranks 2 --checkpoint-dir "$OUT/c" --max-steps 3
+    run -0 $DOCTOR --torch "$OUT/torch" "$OUT/c"
+    [ "$output" = "$OUT/torch: 2 of 2 ranks" ]
+    python3 - "$OUT/torch" <<'END'
+import pickle, sys
+dumps = [pickle.load(open(f'{sys.argv[1]}/rank_{rank}', 'rb')) for rank in (0, 1)]
+for dump in dumps:
+    assert dump['version'] == '2.10' and dump['pg_config']['0'] == {'name': '0', 'desc': 'default_pg', 'ranks': '[0, 1]'}
+    entries = dump['entries']
+    ids = [entry['record_id'] for entry in entries]
+    assert ids == sorted(set(ids)) and len(ids) > 3
+    for entry in entries:
+        assert entry['state'] == 'completed' and entry['retired'] is True and entry['is_p2p'] is False and entry['frames'] == []
+        assert entry['time_created_ns'] <= entry['time_discovered_started_ns'] <= entry['time_discovered_completed_ns']
+        assert entry['process_group'] == ('0', 'default_pg') and entry['profiling_name'].startswith('nccl:')
+    assert [e for e in entries if e['profiling_name'] == 'nccl:all_reduce' and e['input_sizes'] == e['output_sizes'] and e['input_dtypes'] == ['Float']]
+name = lambda dump: [(e['collective_seq_id'], e['profiling_name'], e['input_sizes'], e['output_sizes']) for e in dump['entries']]
+assert name(dumps[0]) == name(dumps[1])
+END
+    run -1 $DOCTOR --torch /dev/null "$OUT/c"
+    [[ $output == *"/dev/null"*"--torch"* ]]
+}
+
 @test "what is asked for wrongly" {
     run -2 ranks 2 --inject kill:1
     [ "$(grep -c 'inject must be up to 16 of KIND:RANK:STEP, KIND one of kill, stop' <<<"$output")" -eq 1 ]
@@ -136,7 +160,7 @@ rows() {
     run -1 $DOCTOR "$OUT/nothing"
     [[ $output == *"fatal: no flight record in $OUT/nothing; "*": name the --checkpoint-dir of a run of step 05" ]]
     run -0 $DOCTOR --help
-    [[ $output == "usage: tools/ddp_doctor [DIR]"* ]]
+    [[ $output == "usage: tools/ddp_doctor [--torch OUT] [DIR]"* ]]
     run -1 bash -c "$DOCTOR '$OUT' >/dev/full"
 }
 

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Usage: tools/to_safetensors.py FILE OUT.safetensors [--trust]      Converts weights that another program has saved.
+
+FILE comes from torch.save (.pt, .pth, .bin, .ckpt), numpy.savez (.npz), pickle (.pkl) or h5py (.h5). Needs safetensors and
+NumPy, and PyTorch or h5py for their files. A pickle can run any code of whoever wrote it: --trust loads it all the same.
+"""
+import pickle, sys, zipfile
+
+NESTED = 'MODEL_STATE', 'model_state_dict', 'state_dict', 'model'  # where training programs keep the weights
+
+
+def from_torch(path, trust):
+    import torch
+    return torch.load(path, map_location='cpu', weights_only=not trust)
+
+
+def from_numpy(path):
+    import numpy
+    with numpy.load(path) as arrays:
+        return dict(arrays)
+
+
+def from_hdf5(path):
+    import h5py
+    arrays = {}
+    with h5py.File(path) as file:
+        file.visititems(lambda name, item: arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
+    return arrays
+
+
+def from_pickle(path, trust):
+    if not trust:
+        sys.exit(f'{path}: is a pickle, which can run any code of whoever wrote it; if you trust them, add --trust')
+    with open(path, 'rb') as file:
+        return pickle.load(file)
+
+
+def read(path, trust):
+    with open(path, 'rb') as file:
+        first = file.read(16)
+    if first.startswith(b'\x89HDF'):
+        return from_hdf5(path)
+    if first.startswith(b'PK'):
+        with zipfile.ZipFile(path) as archive:
+            is_numpy = all(name.endswith('.npy') for name in archive.namelist())
+        return from_numpy(path) if is_numpy else from_torch(path, trust)
+    if first.startswith(b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19'):  # the number that torch.save began with before 1.6
+        return from_torch(path, trust)
+    if first.startswith(b'\x80'):
+        return from_pickle(path, trust)
+    sys.exit(f'{path}: is no file of torch.save, numpy.savez, pickle or HDF5')
+
+
+def weights_of(data):
+    """The dictionary of tensors or arrays, which may lie inside another dictionary."""
+    if hasattr(data, 'state_dict'):  # a whole model
+        data = data.state_dict()
+    for name in NESTED:
+        if isinstance(data, dict) and isinstance(data.get(name), dict):
+            data = data[name]
+    return {str(name): value for name, value in data.items() if hasattr(value, 'dtype') and hasattr(value, 'shape')} \
+        if isinstance(data, dict) else {}
+
+
+def write(weights, path):
+    if any(type(value).__module__.startswith('torch') for value in weights.values()):
+        import safetensors.torch, torch
+        safetensors.torch.save_file({name: torch.as_tensor(value).detach().cpu().clone().contiguous() for name, value in weights.items()}, path)
+    else:
+        import numpy, safetensors.numpy
+        safetensors.numpy.save_file({name: numpy.ascontiguousarray(value).reshape(value.shape) for name, value in weights.items()}, path)
+
+
+def main():
+    names = [word for word in sys.argv[1:] if word != '--trust']
+    if len(names) != 2 or any(name.startswith('-') for name in names):
+        sys.exit(__doc__)
+    try:
+        weights = weights_of(read(names[0], '--trust' in sys.argv))
+        if not weights:
+            sys.exit(f'{names[0]}: holds no tensors by name')
+        write(weights, names[1])
+    except ImportError as error:
+        known = error.name in ('h5py', 'numpy', 'safetensors', 'torch')
+        sys.exit(f'{names[0]}: needs {error.name}' + (f': python3 -m pip install {error.name}' if known else ', a module of whoever wrote it'))
+    except (OSError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
+        sys.exit(f'{names[0]}: cannot be converted: {str(error).splitlines()[0]}')
+    print(f'{names[1]}: {len(weights)} tensors, among them {next(iter(weights))}')
+
+
+if __name__ == '__main__':
+    main()
