@@ -177,7 +177,7 @@ def moving_html(wanted, folder):
     path = folder / f"moving/{name}.html"
     if not path.is_file():
         raise ValueError(f"moving {wanted}: there is no docs/moving/{name}.html")
-    page = re.sub(r"<noscript>.*?</noscript>|<link rel=\"icon\"[^>]*>", "", path.read_text(), flags=re.S)
+    page = re.sub(r"<noscript>.*?</noscript>|<nav.*?</nav>|<link rel=\"icon\"[^>]*>", "", path.read_text(), flags=re.S)
     styles = "".join((folder / file).read_text() for file in ("colours.css", "moving/moving.css", "moving/slide.css"))
     page = page.replace('<link rel="stylesheet" href="moving.css">', f"<style>{styles.replace(IMPORT, '')}</style>")
     page = re.sub(r'<script src="(\w+\.js)"></script>', lambda found: f"<script>{(folder / 'moving' / found[1]).read_text()}</script>", page)

@@ -14,7 +14,7 @@ function rank(r, x, since) {
     return part(since, `<rect x="${x}" y="130" width="130" height="230" rx="12" style="fill:var(--rank-${r}-wash);stroke:var(--rank-${r});stroke-width:2"/>
         <text x="${x + 65}" y="160" class="b" style="fill:var(--rank-${r}-ink)">rank ${r}</text>` + box(x + 11, 178, 108, 30, "weights", "sunk") + words(x + 65, 246, "gradients", "m")
         + words(x + 65, 308, "its rows", "m") + rows(() => true, "line"))
-        + part(since, box(x + 11, 256, 108, 30, "", "sunk"), "02:reducer_init(&reducer") + part(later("02:reducer_init(&reducer"), buckets)
+        + part(since, box(x + 11, 256, 108, 30, "", "sunk"), "02:reducer_finalize(reducer") + part(later("02:reducer_finalize(reducer"), buckets)
         + part(later("02c:distributed_sampler_init("), `<rect x="${x + 8}" y="314" width="114" height="32" style="fill:var(--rank-${r}-wash)"/>` + rows((i) => i % (r > 1 ? 4 : 2) === r % (r > 1 ? 4 : 2), "line"));
 }
 const arrows = (y, back) => [[160, 210], [340, 380], [510, 560]].map(([from, to]) => `<path class="send" d="M${from} ${y}H${to}m-7 -5l7 5l-7 5${back ? `M${from + 7} ${y - 5}l-7 5l7 5` : ""}"/>`);
@@ -35,7 +35,9 @@ let stops = [], at = 0;
 
 /* The stops: the first program, then each change; with the index at which each text of the drawing is reached. */
 function tell() {
-    const story = [], line = (text) => Object.assign(document.createElement("span"), { textContent: text, className: { "+": "add", "-": "del" }[text[0]] ?? "" });
+    // In a frame a long line is broken behind a comma or before an operator: other spaces of code do not break.
+    const kept = (text) => one ? text.replace(/(?<![,;]|[^=!<>]=|\/\/.*) (?!\/\/|&& |\|\| )/g, "\u00a0") : text;
+    const story = [], line = (text) => Object.assign(document.createElement("span"), { textContent: kept(text), className: { "+": "add", "-": "del" }[text[0]] ?? "" });
     const card = (why, lines) => {
         const element = Object.assign(document.createElement("article"), { className: "card hunk", tabIndex: -1 }), pre = document.createElement("pre");
         element.append(Object.assign(document.createElement("p"), { textContent: why }), pre);
@@ -88,7 +90,7 @@ function go(to) {
     if (!one) stops[at].element.scrollIntoView({ block: "start", behavior: still.matches ? "instant" : "smooth" });
     show();
 }
-const goStep = (name) => go(stops.findIndex((stop) => stop.step === name && (stop.key >= 0 || !one)));
+const goStep = (name) => go(stops.findIndex((stop) => stop.step === name && stop.key >= 0)); // its key change, which the drawing shows
 
 /* walk.html#one shows one change at a time, with buttons: so another page has it in a frame, and nothing scrolls inside. */
 const one = linked().has("one");
