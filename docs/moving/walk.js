@@ -31,7 +31,7 @@ const PARTS = () => part("02a:static int spawn(", box(95, 20, 180, 44, "parent: 
     + part("05:diagnostics_init", box(30, 460, 190, 40, "record of collectives", "sunk")) + part("05:snapshots_init", box(265, 460, 190, 40, "snapshot ✓", "ok"))
     + part("05:stop_listen", '<path class="cross" d="M255 200l40 60m0 -60l-40 60"/>' + box(500, 460, 190, 40, "attempt 1 resumes ✓", "ok"));
 
-let stops = [], at = 0;
+let stops = [], at = 0, moving = 0, jumping = false, place = -1; // place: where a key or button has led
 
 /* The stops: the first program, then each change; with the index at which each text of the drawing is reached. */
 function tell() {
@@ -87,7 +87,12 @@ function show() {
 
 function go(to) {
     at = Math.max(0, Math.min(stops.length - 1, to));
-    if (!one) stops[at].element.scrollIntoView({ block: "start", behavior: still.matches ? "instant" : "smooth" });
+    if (!one) {
+        cancelAnimationFrame(moving);
+        stops[at].element.scrollIntoView({ block: "start", behavior: still.matches ? "instant" : "smooth" });
+        jumping = !still.matches;
+        place = scrollY;
+    }
     show();
 }
 const goStep = (name) => go(stops.findIndex((stop) => stop.step === name && stop.key >= 0)); // its key change, which the drawing shows
@@ -107,8 +112,8 @@ $("rail").replaceChildren(...names.map((name) => Object.assign(document.createEl
 $("rail").hidden = $("keys").hidden = false;
 
 /* Scrolling moves to the last change whose top has passed the upper third of what is free; keys and buttons scroll. */
-let moving = 0;
 if (!one) onscroll = () => {
+    if (jumping || scrollY === place) return; // a key or button has led to a short change, below which the next is already in sight
     cancelAnimationFrame(moving);
     moving = requestAnimationFrame(() => {
         const free = matchMedia("(max-width: 64rem)").matches ? document.querySelector(".stage").offsetHeight : 0;
@@ -117,6 +122,11 @@ if (!one) onscroll = () => {
         const now = end ? stops.length - 1 : Math.max(0, passed);
         if (now !== at) { at = now; show(); }
     });
+};
+onwheel = ontouchmove = () => { jumping = false; };
+onscrollend = () => {
+    if (jumping) place = scrollY;
+    jumping = false;
 };
 document.onkeydown = (e) => {
     if (e.ctrlKey || e.altKey || e.metaKey || e.target.matches("pre") && e.key.startsWith("Arrow")) return;
