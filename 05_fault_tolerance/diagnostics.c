@@ -47,6 +47,7 @@ void diagnostics_model(Diagnostics *diagnostics, const Optimizer *optim)
 
 void diagnostics_step(Diagnostics *diagnostics)
 {
+    flight_recorder_step(&diagnostics->recorder, diagnostics->args, diagnostics->optim);
     injector_step(&diagnostics->injector);
     check_sync(diagnostics->args, diagnostics->pg, diagnostics->optim);
 }

@@ -36,8 +36,8 @@ void diagnostics_group(Diagnostics *diagnostics, ProcessGroup *pg);
 /* Attaches to optim; call it before the first step, and after model_set_grad_hook. Local. */
 void diagnostics_model(Diagnostics *diagnostics, const Optimizer *optim);
 
-/* Injects the faults that are due, then compares the replicas if due, after each step.
- * Collective. */
+/* Records how far the training is, injects the faults that are due, then compares the replicas if
+ * due, after each step. Collective. */
 void diagnostics_step(Diagnostics *diagnostics);
 
 /* Ends the record and the lock, at the end of a successful run. Local. */

@@ -5,20 +5,21 @@ A deck names things that its chapter shows, and describes them in a few words; t
 outputs and tables from the chapter itself, so the tests have compared them. A deck has a line for each thing:
 
     slide TITLE
-    show TEXT      the first picture, block or table of the chapter in which TEXT stands; 'show PAGE.md: TEXT' of a page
+    show TEXT      the first picture, block or table of the chapter in which TEXT stands; 'show PAGE.md: TEXT' of a page;
+                   below a picture may be one more
     only TEXT      of that, the lines in which TEXT stands (may be repeated)
     moving NAME STATE   a picture that moves, docs/moving/NAME.html#STATE, in place of the shown one where scripts run and
                    nothing is printed
-    point TEXT     at most three of these
+    point TEXT     at most three of these, the question included
+    ask TEXT       a question to the room, in large letters: one in every five slides at least; its answer is in a 'say'
     say TEXT       for the speaker; the paragraph of the chapter before what is shown is added
 
-The first slide is made of the chapter's own title and its 'You will learn'. Each deck is one HTML file that needs no
+The first slide is made of the chapter's own title and its 'You will learn'; a deck has at most twelve. Each deck is one HTML file that needs no
 network: arrows turn the page, n shows the notes, w a window with notes and clock, f a moving picture in the whole window,
 and the browser's print gives a PDF, with the notes if they are shown.
 """
 import base64
 import html
-import math
 import mimetypes
 import re
 import sys
@@ -114,12 +115,46 @@ IMPORT = '@import "../colours.css";'
 SIZES = [size / 20 for size in range(50, 31, -1)] # font sizes; below 1.6 the last row of a room reads nothing
 
 
-def fitting(rows_of, what):
+def fitting(rows_of, what, room=34):
     """The largest font size at which the lines fit: rows_of(size) of them, wrapped ones included."""
     for size in SIZES:
-        if rows_of(size) * 1.32 * size <= 34:
+        if rows_of(size) * 1.32 * size <= room:
             return size
     raise ValueError(f"{what[:60]}... is too long for a slide: choose lines of it with 'only'")
+
+
+CUT = {"code": re.compile(r" (?=&& |\|\| |\? )|(?<=[,;]) |(?<=[^=!<>]=) "), "typed": re.compile(r" (?=--|\| |&& |>)|(?<=;) ")} # where to break a line
+
+
+def margin_of(line, kind):
+    return re.match("[+-]? *" if kind == "code" else " *", line)[0]
+
+
+def cut(line, columns, kind):
+    """Where a line that is too long is broken. Code: before a comment; else before an operator or behind a comma, where the
+    fewest brackets are open. A command: before an option or a bar, but not within quotes. Otherwise between two words."""
+    margin = len(margin_of(line, kind))
+    comment = line.find(" // ") if kind == "code" else -1
+    if margin < comment <= columns:
+        return comment
+
+    def depth(at):
+        return sum((c in "([{") - (c in ")]}") for c in line[:at]) if kind == "code" else 0
+    places = [at for at in range(margin + 1, columns + 1) if line[at] == " " and (kind == "" or line[:at].count("'") % 2 == 0)]
+    wanted = [at for at in places if kind in CUT and CUT[kind].match(line, at)] or places
+    return min(wanted, key=lambda at: (depth(at), -at), default=0)
+
+
+def broken(line, columns, kind):
+    """The line in parts of at most so many columns, all but the first indented by four more; a comment's begin as it does."""
+    margin = margin_of(line, kind)
+    sign = re.match("// |# ", line[len(margin):])
+    kind, more, parts = "" if sign else kind, margin + (sign[0] if sign else "    "), []
+    end = " \\" if kind == "typed" else ""
+    while len(line) > columns and (at := cut(line, columns - len(end), kind)) > (len(more) if parts else 0):
+        parts.append(line[:at] + end)
+        line = more + line[at + 1:]
+    return [*parts, line]
 
 
 def closer(lines):
@@ -133,18 +168,25 @@ def closer(lines):
     return ["".join(line[i:i + 1] for i in kept).rstrip() if line in rows else line for line in lines]
 
 
-def code_html(kind, lines):
+def code_html(kind, lines, room=34):
     """A block; a long diff is cut to its changed lines."""
     if kind == "diff" and len(lines) > 18:
         lines = [line for line in lines if line[:1] in "+-"]
     while not lines[0].strip(" +-"):
         lines = lines[1:]
     lines = lines if kind == "diff" or max(map(len, lines)) <= 89 else closer(lines)
+    if kind == "diff": # an indentation that all lines share says nothing
+        shared = min((len(line) - len(line[1:].lstrip()) - 1 for line in lines if line[1:].strip()), default=0)
+        lines = [line[:1] + line[1 + shared:] for line in lines]
     longest = max(map(len, lines))
-    size = fitting(lambda size: sum(max(1, math.ceil(len(line) * size / 143)) for line in lines)
-                   if size <= 1.6 or longest * size <= 143 else 99, lines[0])
+
+    def parts_of(line, size):
+        how = "typed" if isinstance(line, Typed) else "code" if kind in ("diff", "c", "python") else ""
+        return [type(line)(part) for part in broken(line, int(143 / size), how)]
+    size = fitting(lambda size: sum(len(parts_of(line, size)) for line in lines)
+                   if size <= 1.6 or longest * size <= 143 else 99, lines[0], room)
     marked = []
-    for line in lines:
+    for line in sum((parts_of(whole, size) for whole in lines), []):
         tag = "b" if isinstance(line, Typed) else {"+": "ins", "-": "del"}.get(line[:1]) if kind == "diff" else None
         marked.append(f"<{tag}>{html.escape(line)}</{tag}>" if tag else html.escape(line))
     return f'<pre style="--size: {size}">' + "\n".join(marked) + "</pre>"
@@ -161,14 +203,14 @@ def table_html(lines):
     return f'<table style="--size: {size}">' + "".join(made) + "</table>"
 
 
-def figure_html(item, only):
+def figure_html(item, only, room):
     """What is shown; with `only`, the lines that have one of these texts, and a table's head."""
     if item.kind == "picture":
         return picture_html(item.lines[0], DOCS)
     is_table = item.kind == "table"
     head, lines = item.lines[:1 if is_table else 0], item.lines[2 if is_table else 0:]
     lines = head + [line for line in lines if not only or any(text in line for text in only)]
-    return table_html(lines) if is_table else code_html(item.kind, lines)
+    return table_html(lines) if is_table else code_html(item.kind, lines, room)
 
 
 def moving_html(wanted, folder):
@@ -177,7 +219,7 @@ def moving_html(wanted, folder):
     path = folder / f"moving/{name}.html"
     if not path.is_file():
         raise ValueError(f"moving {wanted}: there is no docs/moving/{name}.html")
-    page = re.sub(r"<noscript>.*?</noscript>|<link rel=\"icon\"[^>]*>", "", path.read_text(), flags=re.S)
+    page = re.sub(r"<noscript>.*?</noscript>|<nav.*?</nav>|<link rel=\"icon\"[^>]*>", "", path.read_text(), flags=re.S)
     styles = "".join((folder / file).read_text() for file in ("colours.css", "moving/moving.css", "moving/slide.css"))
     page = page.replace('<link rel="stylesheet" href="moving.css">', f"<style>{styles.replace(IMPORT, '')}</style>")
     page = re.sub(r'<script src="(\w+\.js)"></script>', lambda found: f"<script>{(folder / 'moving' / found[1]).read_text()}</script>", page)
@@ -192,17 +234,25 @@ def read_deck(path):
     slides = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         key, _, rest = line.partition(" ")
-        if key not in ("slide", "show", "moving", "only", "point", "say") or not rest or (key != "slide" and not slides):
-            raise ValueError(f"{path}:{number}: a line begins with slide, show, moving, only, point or say, and a deck with slide: '{line}'")
+        if key not in ("slide", "show", "moving", "only", "point", "ask", "say") or not rest or (key != "slide" and not slides):
+            raise ValueError(f"{path}:{number}: a line begins with slide, show, moving, only, point, ask or say, and a deck with slide: '{line}'")
         if key == "slide":
             slides.append([])
         slides[-1].append((key, rest))
     for slide in slides:
         keys = [key for key, _ in slide]
-        if keys.count("point") > 3 or keys.count("show") > 1 or "say" not in keys:
-            raise ValueError(f"{path}: '{slide[0][1]}': a slide has at most three points, one show, and something to say")
+        shows = [rest for key, rest in slide if key == "show"]
+        if keys.count("point") + keys.count("ask") > 3 or keys.count("ask") > 1 or len(shows) > 1 + (".svg" in "".join(shows[:1])) or "say" not in keys:
+            raise ValueError(f"{path}: '{slide[0][1]}': a slide has at most three points, one of them a question, one show or one "
+                             "below a picture, and something to say")
         if "moving" in keys and not any(key == "show" and ".svg" in rest for key, rest in slide):
             raise ValueError(f"{path}: '{slide[0][1]}': what moves needs a picture to show on paper, and without scripts")
+    asks = [False, *(any(key == "ask" for key, _ in slide) for slide in slides)] # the first is the title's
+    if len(asks) > 12:
+        raise ValueError(f"{path}: {len(asks)} slides with the title's: nobody remembers more than 12")
+    for first in range(len(asks) - 4):
+        if not any(asks[first:first + 5]):
+            raise ValueError(f"{path}: slides {first + 1} to {first + 5} ask nothing")
     return slides
 
 
@@ -241,10 +291,11 @@ def deck_html(deck):
         for wanted in all_of("show"):
             item, page = find_item(wanted, deck)
             frame = "".join(moving_html(named, DOCS) for named in all_of("moving"))
-            figure = f"<figure{' class=moving' if frame else ''}>{figure_html(item, all_of('only'))}{frame}</figure>"
+            figure += f"<figure{' class=moving' if frame else ''}>{figure_html(item, all_of('only'), 13 if figure else 34)}{frame}</figure>"
             notes += f'<p class="from">{page}, “{text(item.section)}”: {text(item.before)}</p>'
         points = "".join(f"<li>{text(line)}</li>" for line in all_of("point"))
         points = points and f'<ul class="{"" if figure else "large"}">{points}</ul>'
+        points += "".join(f"<p class=ask>{text(line)}</p>" for line in all_of("ask"))
         made.append(section_html(number, f"<h2>{text(slide[0][1])}</h2>{figure}{points}", notes, text(title)))
     page = (TOP / "teach/slides.html").read_text()
     page = page.replace("{colours}", (TOP / "docs/colours.css").read_text())

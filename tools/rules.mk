@@ -2,13 +2,14 @@
 twin-%:
 	@tools/twin.py $*
 
-# The book as a web site: build/site/index.html, to be opened from there or served by anything.
+# The book as a web site: build/site/index.html, to be opened from there or served by anything. SITE_URL, where it will be
+# served, makes the addresses of the pictures whole that others see where a page is shared.
 site:
 	@BUILD=$(BUILD) tools/site/site.sh
 
 # The pictures that move, docs/moving/*.html: records real runs, and puts the recordings into the pages.
 moving: 01 02 03 05 $(BUILD)/tools/moving/messages $(BUILD)/bench/payoff
-	@BUILD=$(BUILD) tools/moving/record.py
+	@BUILD=$(BUILD) tools/moving/record.py && tools/moving/cards.py
 $(BUILD)/tools/moving/messages: %: %.o $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -Wl,--wrap=exchange,--wrap=message_send,--wrap=message_receive -o $@ $^ $(LDLIBS)
 -include $(BUILD)/tools/moving/messages.d

@@ -45,6 +45,9 @@ typedef struct {
     char error[512]; // the rank's last message, if it gave up
     _Atomic int64_t disk_since_ns; // when its wait for a slow disk began; 0: it does not wait
     char disk[512]; // that disk, and the file being written
+    uint64_t steps, steps_per_epoch; // of the whole run; 0: no step is done yet
+    _Atomic uint64_t step; // steps done
+    _Atomic double loss; // this rank's, at the last step that was logged
     FlightEntry entry[FLIGHT_ENTRIES];
 } FlightRecord;
 

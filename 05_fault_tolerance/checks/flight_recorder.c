@@ -157,6 +157,19 @@ void flight_recorder_disk(FlightRecorder *recorder, const char *disk, const char
     record->disk_since_ns = disk != NULL ? flight_now() : 0;
 }
 
+void flight_recorder_step(FlightRecorder *recorder, const Args *args, const Optimizer *optim)
+{
+    FlightRecord *record = recorder->record;
+    const uint64_t step = optim->model->step, steps = optim->schedule.total_steps;
+    if (record == NULL)
+        return;
+    record->steps = steps < args->max_steps ? steps : args->max_steps;
+    record->steps_per_epoch = optim->schedule.steps_per_epoch;
+    if ((step - 1) % record->steps_per_epoch % (uint64_t)args->log_interval == 0)
+        record->loss = (double)model_loss(optim->model);
+    record->step = step;
+}
+
 void flight_recorder_free(FlightRecorder *recorder)
 {
     if (recorder->record == NULL)

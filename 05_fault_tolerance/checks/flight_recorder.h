@@ -6,6 +6,7 @@
 
 #include "05_fault_tolerance/checks/flight_record.h"
 #include "common/comm/backend.h"
+#include "common/nn/optim.h"
 
 typedef struct {
     FlightRecord *record; // shared with the file; NULL if there is none
@@ -27,6 +28,10 @@ void flight_recorder_join(FlightRecorder *recorder, ProcessGroup *pg);
 /* Notes in the record that this rank waits for this disk to write this file; with disk NULL, that
  * it no longer waits. Local. */
 void flight_recorder_disk(FlightRecorder *recorder, const char *disk, const char *file);
+
+/* Notes how far the training is, after each step. The loss is that of the last logged step, because
+ * only there does the host wait for it anyway. Local. */
+void flight_recorder_step(FlightRecorder *recorder, const Args *args, const Optimizer *optim);
 
 /* Ends the record; call it at the end of a successful run, after process_group_destroy. Local. */
 void flight_recorder_free(FlightRecorder *recorder);

@@ -14,7 +14,7 @@ function rank(r, x, since) {
     return part(since, `<rect x="${x}" y="130" width="130" height="230" rx="12" style="fill:var(--rank-${r}-wash);stroke:var(--rank-${r});stroke-width:2"/>
         <text x="${x + 65}" y="160" class="b" style="fill:var(--rank-${r}-ink)">rank ${r}</text>` + box(x + 11, 178, 108, 30, "weights", "sunk") + words(x + 65, 246, "gradients", "m")
         + words(x + 65, 308, "its rows", "m") + rows(() => true, "line"))
-        + part(since, box(x + 11, 256, 108, 30, "", "sunk"), "02:reducer_init(&reducer") + part(later("02:reducer_init(&reducer"), buckets)
+        + part(since, box(x + 11, 256, 108, 30, "", "sunk"), "02:reducer_finalize(reducer") + part(later("02:reducer_finalize(reducer"), buckets)
         + part(later("02c:distributed_sampler_init("), `<rect x="${x + 8}" y="314" width="114" height="32" style="fill:var(--rank-${r}-wash)"/>` + rows((i) => i % (r > 1 ? 4 : 2) === r % (r > 1 ? 4 : 2), "line"));
 }
 const arrows = (y, back) => [[160, 210], [340, 380], [510, 560]].map(([from, to]) => `<path class="send" d="M${from} ${y}H${to}m-7 -5l7 5l-7 5${back ? `M${from + 7} ${y - 5}l-7 5l7 5` : ""}"/>`);
@@ -31,11 +31,13 @@ const PARTS = () => part("02a:static int spawn(", box(95, 20, 180, 44, "parent: 
     + part("05:diagnostics_init", box(30, 460, 190, 40, "record of collectives", "sunk")) + part("05:snapshots_init", box(265, 460, 190, 40, "snapshot ✓", "ok"))
     + part("05:stop_listen", '<path class="cross" d="M255 200l40 60m0 -60l-40 60"/>' + box(500, 460, 190, 40, "attempt 1 resumes ✓", "ok"));
 
-let stops = [], at = 0;
+let stops = [], at = 0, moving = 0, jumping = false, place = -1; // place: where a key or button has led
 
 /* The stops: the first program, then each change; with the index at which each text of the drawing is reached. */
 function tell() {
-    const story = [], line = (text) => Object.assign(document.createElement("span"), { textContent: text, className: { "+": "add", "-": "del" }[text[0]] ?? "" });
+    // In a frame a long line is broken behind a comma or before an operator: other spaces of code do not break.
+    const kept = (text) => one ? text.replace(/(?<![,;]|[^=!<>]=|\/\/.*) (?!\/\/|&& |\|\| )/g, "\u00a0") : text;
+    const story = [], line = (text) => Object.assign(document.createElement("span"), { textContent: kept(text), className: { "+": "add", "-": "del" }[text[0]] ?? "" });
     const card = (why, lines) => {
         const element = Object.assign(document.createElement("article"), { className: "card hunk", tabIndex: -1 }), pre = document.createElement("pre");
         element.append(Object.assign(document.createElement("p"), { textContent: why }), pre);
@@ -85,10 +87,15 @@ function show() {
 
 function go(to) {
     at = Math.max(0, Math.min(stops.length - 1, to));
-    if (!one) stops[at].element.scrollIntoView({ block: "start", behavior: still.matches ? "instant" : "smooth" });
+    if (!one) {
+        cancelAnimationFrame(moving);
+        stops[at].element.scrollIntoView({ block: "start", behavior: still.matches ? "instant" : "smooth" });
+        jumping = !still.matches;
+        place = scrollY;
+    }
     show();
 }
-const goStep = (name) => go(stops.findIndex((stop) => stop.step === name && (stop.key >= 0 || !one)));
+const goStep = (name) => go(stops.findIndex((stop) => stop.step === name && stop.key >= 0)); // its key change, which the drawing shows
 
 /* walk.html#one shows one change at a time, with buttons: so another page has it in a frame, and nothing scrolls inside. */
 const one = linked().has("one");
@@ -105,8 +112,8 @@ $("rail").replaceChildren(...names.map((name) => Object.assign(document.createEl
 $("rail").hidden = $("keys").hidden = false;
 
 /* Scrolling moves to the last change whose top has passed the upper third of what is free; keys and buttons scroll. */
-let moving = 0;
 if (!one) onscroll = () => {
+    if (jumping || scrollY === place) return; // a key or button has led to a short change, below which the next is already in sight
     cancelAnimationFrame(moving);
     moving = requestAnimationFrame(() => {
         const free = matchMedia("(max-width: 64rem)").matches ? document.querySelector(".stage").offsetHeight : 0;
@@ -115,6 +122,11 @@ if (!one) onscroll = () => {
         const now = end ? stops.length - 1 : Math.max(0, passed);
         if (now !== at) { at = now; show(); }
     });
+};
+onwheel = ontouchmove = () => { jumping = false; };
+onscrollend = () => {
+    if (jumping) place = scrollY;
+    jumping = false;
 };
 document.onkeydown = (e) => {
     if (e.ctrlKey || e.altKey || e.metaKey || e.target.matches("pre") && e.key.startsWith("Arrow")) return;

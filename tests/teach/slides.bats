@@ -23,7 +23,8 @@ sys.exit(slides.main())"
     [ "$status" -eq 0 ]
     for chapter in docs/0[1-5]_*.md; do
         page=$BATS_TEST_TMPDIR/out/$(basename "$chapter" .md).html
-        [ "$(grep -c '<section' "$page")" -ge 9 ]
+        [ "$(grep -c '<section' "$page")" -ge 9 ] && [ "$(grep -c '<section' "$page")" -le 12 ]
+        [ "$(grep -c '<p class=ask>' "$page")" -ge 2 ]
         grep -q "<p>$(sed -n '/^## You will learn/{n;n;s/^\([A-Za-z ]*\).*/\1/p}' "$chapter")" "$page" # the first slide's notes
         ! grep -oE '(src|href)="[^"]*' "$page" | grep -v '^src="data:' || false
         ! grep -E '(src|href)=&quot;|@import|url\(&quot;' "$page" || false # nor by a picture in a frame
@@ -31,9 +32,9 @@ sys.exit(slides.main())"
     done
 }
 
-@test "the five pictures that move are on the slides, each before a still one" {
+@test "the five pictures that move are on the slides, the walk twice, each before a still one" {
     teach/slides.py "$BATS_TEST_TMPDIR/out"
-    [ "$(cat "$BATS_TEST_TMPDIR"/out/*.html | grep -c '<figure class=moving><img .*<iframe title=')" -eq 5 ]
+    [ "$(cat "$BATS_TEST_TMPDIR"/out/*.html | grep -c '<figure class=moving><img .*<iframe title=')" -eq 6 ]
     for page in docs/moving/*.html; do
         grep -qF "<iframe title=\"$(sed -n 's:<title>\(.*\)</title>:\1:p' "$page")\"" "$BATS_TEST_TMPDIR"/out/*.html
     done
@@ -62,13 +63,38 @@ print(slides.deck_html(pathlib.Path('$tree') / 'teach/slides/02_multi_gpu_spawn.
     deck 'slide One' 'show what no chapter has' 'say a'
     [[ $status -eq 1 && $output == *"nothing in docs/02_multi_gpu_spawn.md has 'what no chapter has'"* ]]
     deck 'slide One' 'point 1' 'point 2' 'point 3' 'point 4' 'say a'
-    [[ $status -eq 1 && $output == *"'One': a slide has at most three points, one show, and something to say"* ]]
+    [[ $status -eq 1 && $output == *"'One': a slide has at most three points, one of them a question, one show or one below a picture, and something to say"* ]]
+    deck 'slide One' 'show all_reduce(pg, model->grads' 'show buckets.svg' 'say a'
+    [[ $status -eq 1 && $output == *"one show or one below a picture"* ]]
+    deck 'slide One' 'show buckets.svg' 'show STAGE=a 02_multi_gpu_spawn/run.sh' 'say a'
+    [ "$status" -eq 0 ]
+    grep -q '<figure><img .*</figure><figure><pre ' "$tree/out/02_multi_gpu_spawn.html"
     deck 'slide One' 'point 1'
     [[ $status -eq 1 && $output == *"something to say"* ]]
+    mapfile -t many < <(for i in {1..12}; do printf "%s\n" "slide $i" "ask a?" "say a"; done)
+    deck "${many[@]}"
+    [[ $status -eq 1 && $output == *"13 slides with the title's: nobody remembers more than 12"* ]]
+    deck 'slide 2' 'ask a?' 'say a' 'slide 3' 'say a' 'slide 4' 'say a' 'slide 5' 'say a' 'slide 6' 'say a'
+    [ "$status" -eq 0 ]
+    deck 'slide 2' 'ask a?' 'say a' 'slide 3' 'say a' 'slide 4' 'say a' 'slide 5' 'say a' 'slide 6' 'say a' 'slide 7' 'say a'
+    [[ $status -eq 1 && $output == *"slides 3 to 7 ask nothing"* ]]
     deck 'slide One' 'says a'
     [[ $status -eq 1 && $output == *"02_multi_gpu_spawn.txt:2: a line begins with "* ]]
     run python3 -B -c "import sys; sys.path.insert(0, 'teach'); import slides; print(slides.code_html('text', ['a line'] * 40))"
     [[ $status -ne 0 && $output == *"is too long for a slide"* ]]
+}
+
+@test "a line that is too long for a slide is broken where a reader would break it" {
+    run python3 -B -c "import sys; sys.path.insert(0, 'teach'); import slides
+for kind, line in (('code', '+    all_reduce(pg, mean_of(a, b), numel, FLOAT32); // of all'), ('code', '-    if (a == bb && f(c, d) != 0) {'),
+                   ('code', '    // one two three four five six'), ('typed', './run.sh 2 --epochs 2 --keep 1 | grep \'a --b\''), ('', 'a --b c d e f g h i j k l m n o p q')):
+    print(*slides.broken(line, 32, kind), sep='|')"
+    echo "$output"
+    [ "${lines[0]}" = '+    all_reduce(pg,|+        mean_of(a, b), numel,|+        FLOAT32); // of all' ]
+    [ "${lines[1]}" = '-    if (a == bb|-        && f(c, d) != 0) {' ]
+    [ "${lines[2]}" = '    // one two three four five|    // six' ]
+    [ "${lines[3]}" = "./run.sh 2 --epochs 2 --keep 1 \\|    | grep 'a --b'" ]
+    [ "${lines[4]}" = 'a --b c d e f g h i j k l m n o|    p q' ]
 }
 
 @test "the hand-out has its headings, tables, lists and code" {

@@ -3,6 +3,7 @@ at a real job."""
 import contextlib
 import http.client
 import json
+import math
 import os
 import re
 import shutil
@@ -113,6 +114,16 @@ def trains(report):
         all(len(losses) > 50 for losses in report["losses"]) and report["snapshots"]
 
 
+def is_mean_loss(loss, metrics):
+    """Is it the mean of the ranks' losses of a recent step that they logged? (Not while one has logged, and another not yet.)"""
+    losses = []
+    for rank in range(3):
+        with open(os.path.join(metrics, "rank%d.jsonl" % rank)) as file:
+            losses.append({line["step"]: line["loss"] for line in map(json.loads, file.read().splitlines()[:-1])})
+    return any(math.isclose(loss, sum(own[step] for own in losses) / 3, rel_tol=1e-6)
+               for step in losses[0] if all(step in own for own in losses) and (step - 1) % -(-2048 // (3 * 32)) % 10 == 0)
+
+
 def shows(folder):
     """A report has what the ranks, their files and the launcher say; by folder and by port; none before the job."""
     with Job(folder, pause=0) as job, Watch(job.dir) as watch, Viewer(watch) as viewer:
@@ -127,6 +138,10 @@ def shows(folder):
             with open(os.path.join(job.metrics, "rank%d.jsonl" % number)) as file:
                 losses = {line["step"]: line["loss"] for line in map(json.loads, file.read().splitlines()[:-1])}
             assert all(losses.get(step, loss) == loss for step, loss in report["losses"][number])
+        at = report["progress"]
+        assert 50 < at["step"] <= at["steps"] == 1000000 * (-(-2048 // (3 * 32))) and at["epochs"] == 1000000, at
+        assert at["epoch"] == (at["step"] - 1) // (at["steps"] // 1000000), at
+        viewer.until(lambda report: is_mean_loss(report["progress"]["loss"], job.metrics))
         lane = report["lanes"][1]
         assert 20 <= len(lane) <= 24 and [call[0] for call in lane] == sorted(call[0] for call in lane)
         assert all(called <= begun <= done for _, called, begun, done, _ in lane if done), lane

@@ -22,6 +22,8 @@
 #include "tools/doctor/diagnosis.h"
 #include "tools/doctor/flight_reader.h"
 
+#define MAX_STEPS (UINT64_C(1) << 53) // larger numbers are not exact in JSON
+
 enum { LANE_CALLS = 24, LOSSES = 100, SNAPSHOTS = 12, TAIL_BYTES = 16 << 10 };
 
 static json_t *milliseconds(int64_t nanoseconds)
@@ -75,6 +77,32 @@ static json_t *report_rank(const Attempt *attempt, int rank, LiveJob *job, int *
         json_object_set_new(row, "waits_for", waits_for(attempt, rank));
     }
     return row;
+}
+
+/* Reports how far the training is: the step of the first rank that has a record, and the mean of
+ * the ranks' last logged losses. */
+static json_t *report_progress(const Attempt *attempt)
+{
+    const FlightRecord *first = NULL;
+    double loss = 0;
+    int count = 0;
+    for (int rank = 0; rank < attempt->world_size; rank++) {
+        const FlightRecord *record = attempt->flight[rank].record;
+        if (record == NULL || record->step == 0 || record->steps_per_epoch == 0 ||
+            record->step > record->steps || record->steps > MAX_STEPS)
+            continue;
+        first = first != NULL ? first : record;
+        loss += record->loss;
+        count++;
+    }
+    if (first == NULL)
+        return json_null();
+    const uint64_t per_epoch = first->steps_per_epoch;
+    json_t *mean = isfinite(loss) ? json_real(loss / count) : json_null();
+    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "epoch",
+                     (json_int_t)((first->step - 1) / per_epoch), "epochs",
+                     (json_int_t)((first->steps - 1) / per_epoch + 1), "step",
+                     (json_int_t)first->step, "steps", (json_int_t)first->steps, "loss", mean);
 }
 
 /* Lists the last collectives of a rank, oldest first. */
@@ -236,6 +264,7 @@ char *live_report(LiveJob *job, const StorePeek *peek, bool control)
         json_object_set_new(report, "world_size", json_integer(attempt.world_size));
         json_object_set_new(report, "well", json_boolean(well));
         json_object_set_new(report, "verdict", json_text(verdict));
+        json_object_set_new(report, "progress", report_progress(&attempt));
         report_ranks(report, &attempt, job);
         json_object_set_new(report, "losses", report_losses(job, attempt.world_size));
     }

@@ -9,6 +9,7 @@
  * the job. Times are milliseconds since 1970.
  *
  *     time, dir, control, attempt, max_restarts, launcher, world_size, well, verdict, refused
+ *     progress   epoch, epochs, step, steps, loss (the mean over the ranks); null before step 1
  *     ranks      of each: rank, pid, host, node, local_rank, process, call, state, since, waits_for
  *     lanes      of each rank, its last collectives: [sequence, called, begun, ended or 0, bytes]
  *     losses     of each rank, its last steps: [step, loss]

@@ -1,7 +1,13 @@
 """The first page of the site, made of README.md: its sentence, its command, the walk (docs/moving/walk.html) in a frame, the
 recording of a terminal, the diff and the table of losses; the six ideas as cards; and for whom it is, below."""
 import html
+import json
+import os
 import re
+import shutil
+import subprocess
+
+from diffs import ROOT, read
 
 PLATE = ('<rect x="{x}" y="{y}" width="{w}" height="{w}" rx="8" style="fill:var(--rank-{r})"/>'
          '<text x="{tx}" y="{ty}" style="fill:var(--rank-{r}-on)">{r}</text>')
@@ -77,6 +83,36 @@ def cards(changed):
     return "\n".join(out)
 
 
+def picture_address(name):
+    """Of a picture of docs/moving: from the top of the site, or whole where SITE_URL says where that is."""
+    address = os.environ.get("SITE_URL", "").rstrip("/")
+    return f"{address}/docs/moving/{name}".lstrip("/")
+
+
+def on_site(page):
+    """A page of docs/moving: its links lead to pages of the site, and its picture has a whole address if the site has one."""
+    page = page.replace('href="../../README.md"', 'href="../../index.html"')
+    page = re.sub(r'(<a href="\.\./\w+)\.md"', r'\1.html"', page)
+    if os.environ.get("SITE_URL"):
+        page = re.sub(r'(og:image" content=")(\w+.png)', lambda found: found[1] + picture_address(found[2]), page)
+    return page
+
+
+def repository(citation, remote):
+    """Where the project lies for everybody to read: what CITATION.cff names, else git's remote if it is on the web; else ''."""
+    named = re.search(r"^repository-code: *[\"']?(https?://[^\s\"']+)", citation, re.M)
+    found = re.fullmatch(r"(?:https?://(?:[^@/]*@)?|(?:ssh://)?git@)([\w.-]+)[:/]([\w./-]+?)(?:\.git)?/?", remote)
+    return named[1] if named else f"https://{found[1]}/{found[2]}" if found else ""
+
+
+def source_link():
+    """A link to the repository, or '' where nothing says where it is."""
+    command = ["git", "remote", "get-url", "origin"]
+    remote = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() if shutil.which("git") else ""
+    address = repository(read("CITATION.cff"), remote)
+    return f' <a href="{html.escape(address)}">Source</a>' if address else ""
+
+
 def page(readme, steps):
     """README.md, with links for the site, as the first page; without its contents lists."""
     what, idea = re.search(r"^\*\*(.*?): (.*?)\*\*$", readme, re.M | re.S).groups()
@@ -88,12 +124,17 @@ def page(readme, steps):
     parts = sentences(section(readme, "Who is it for?"))
     shown = re.search(r"^<figure.*?$", one, re.M)[0]
     changed = {step.name: sum(len(hunk.changed()) for hunk in step.hunks) for step in steps}
+    about = idea[0].upper() + " ".join(idea[1:].split())
+    shared = {"description": about, "property=og:title": " ".join(what.split()), "property=og:description": about,
+              "property=og:image": picture_address("walk.png")}
     return f"""---
 hide-toc: true
+myst:
+  html_meta: {json.dumps(shared)}
 ---
 # {" ".join(what.split())}
 
-<div class="landing lead"><p>{inline(idea[0].upper() + " ".join(idea[1:].split()))}</p>
+<div class="landing lead"><p>{inline(about)}{source_link()}</p>
 <div class="highlight-sh notranslate"><div class="highlight"><pre>{html.escape(command)}</pre></div></div></div>
 <figure class="landing walk card"><iframe src="docs/moving/walk.html#one&amp;step=02b&amp;change=2" title="From 01 to 05: each change of the code, and what it adds"></iframe>
 <figcaption><a href="docs/moving/walk.html">From 01 to 05, as a page to scroll</a></figcaption></figure>

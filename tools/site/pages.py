@@ -19,7 +19,7 @@ ROOMS = ("beyond", "common", "extras", "launcher", "tools", "teach", "bench", "d
 SOURCES = (".c", ".h", ".cu", ".cuh", ".sh", ".py", ".sed", ".mk", ".slurm", ".pbs", ".yaml", ".html", ".txt", ".bat",
            ".bats", ".bash", ".cff", "VERSION", "LICENSE", "Makefile", "Dockerfile")
 PICTURES = (".svg", ".png")
-MOVING = "docs/moving/"  # pages of their own: copied as they are
+MOVING = "docs/moving/"  # pages of their own: copied, with links for the site
 PICTURE = re.compile(r"!\[([^]]*)\]\(([^)\s]*(?:pictures|plots)/\w+\.svg)\)")
 CODE = re.compile(r"(?<=\n\n)(?: {4}[^\n]*\n)+|^```.*?^```$|<!--.*?-->|`(?:[^`\n]|\n(?!\n))+`", re.M | re.S)  # where ]( is no link
 
@@ -186,10 +186,13 @@ class Site:
 
     def write_sources(self, folder):
         shutil.copytree(os.path.join(ROOT, MOVING), os.path.join(folder, MOVING))
+        for path in (p for p in self.files if p.startswith(MOVING) and p.endswith(".html")):
+            with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
+                file.write(landing.on_site(read(path)))
         for name in ("docs/colours.css", "docs/cast.svg"):
             shutil.copy2(os.path.join(ROOT, name), f"{folder}/{name}")
         os.makedirs(folder + "/docs/pictures", exist_ok=True)
-        for name in re.findall(r'src="../(pictures/\w+.svg)"', "".join(read(p) for p in self.files if p.startswith(MOVING))):
+        for name in re.findall(r'src="../(pictures/\w+.svg)"', "".join(read(p) for p in self.files if p.startswith(MOVING) and p.endswith(".html"))):
             shutil.copy2(os.path.join(ROOT, "docs", name), f"{folder}/docs/{name}")  # shown without scripts
         with open(folder + "/SOURCE.html", encoding="utf-8") as file:
             page = file.read()

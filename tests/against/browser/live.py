@@ -33,6 +33,14 @@ def main():
             page.wait_for("document.querySelectorAll('#saved small').length > 0 && document.querySelectorAll('#keys li').length > 3")
             assert page.evaluate("document.querySelectorAll('#lanes .send').length") > 40
             assert page.evaluate(TEXT % "verdict").startswith("✓ The ranks go on")
+            # First what a visitor looks for, which moves; last, and folded, the store's keys.
+            page.wait_for("/^[0-9.]+ (s|min|h)$/.test(%s)" % (TEXT % "left"))
+            loss, epoch, step = (page.evaluate(TEXT % name) for name in ("loss", "epoch", "step"))
+            assert 0 < float(loss) < 4 and epoch.endswith(" of 1000") and step.endswith(" of %d000" % -(-1437 // (4 * 32))), (loss, epoch, step)
+            page.wait_for("parseInt(%s) > %d" % (TEXT % "step", int(step.split()[0])))
+            tops = page.evaluate("['title', 'progress', 'verdict', 'ranks', 'lanes', 'losses', 'store'].map((id) => document.getElementById(id).getBoundingClientRect().top)")
+            assert tops == sorted(tops), tops
+            assert not page.evaluate("document.getElementById('keys').checkVisibility()")
             page.screenshot(folder + "/live.png")
             fits(page)
 

@@ -1,6 +1,7 @@
 """The pictures that move (docs/moving) in a real browser, from files: what their scripts compute, keys, sizes.
 Usage: moving.py FOLDER_FOR_SCREENSHOTS"""
 import os
+import struct
 import subprocess
 import sys
 
@@ -14,11 +15,28 @@ def shards(n, rank, epoch, *options):
     return [int(row) for row in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()]
 
 
+# What a page that is shared needs: a way home and to its chapter, a description, and a picture of 1200 x 630 that is there.
+SHARED = """(() => {
+    const said = (query) => document.querySelector(query).content, faults = [];
+    if ([...document.querySelectorAll('nav a')].map((a) => a.getAttribute('href')).join() !== '../../README.md,../%s.md') faults.push('links');
+    if (said('[name=description]') !== said('[property="og:description"]') || said('[name=description]').length < 60) faults.push('description');
+    if (said('[property="og:title"]') !== document.title) faults.push('title');
+    const size = (query) => parseFloat(getComputedStyle(document.querySelector(query)).fontSize);
+    if (!(size('h1') >= 1.4 * size('h2') && size('h2') >= 1.14 * size('header p'))) faults.push('h1, h2 and text are too alike');
+    return faults;
+})()"""
+CHAPTER = {"ring": "all_reduce", "sampler": "02_multi_gpu_spawn", "overlap": "02_multi_gpu_spawn", "recover": "05_fault_tolerance", "walk": "README"}
+
+
 def fits(page, name, folder):
+    picture = page.evaluate("document.querySelector('[property=\"og:image\"]').content")
+    with open("docs/moving/" + picture, "rb") as file:
+        assert struct.unpack(">II", file.read(24)[16:]) == (1200, 630), picture
     for how in ({}, {"dark": True}, {"phone": True}, {"phone": True, "dark": True}):
         width, height, scale = (390, 844, 2) if "phone" in how else (1440, 900, 1)
         page.resize(width, height, scale, **how)
         page.screenshot(f"{folder}/{name}_{'_'.join(how) or 'light'}.png")
+        assert page.evaluate(SHARED % CHAPTER[name]) == [], (name, how, page.evaluate(SHARED % CHAPTER[name]))
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (name, how)
 
 
@@ -67,9 +85,27 @@ def sampler(page, folder):
         page.wait_for(then)
 
 
+# Words that lie over a point of the plot, or over other words of the same drawing.
+LIE_OVER = """['#plot', '#lanes'].flatMap((drawing) => {
+    const boxes = (what) => [...document.querySelectorAll(`${drawing} ${what}`)].map((it) => [it.textContent || 'point', it.getBoundingClientRect()]);
+    const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
+    const words = boxes('text'), others = [...words, ...boxes('circle')];
+    return words.flatMap(([word, box], i) => others.slice(i + 1).filter(([, other]) => over(box, other)).map(([other]) => `${word} and ${other}`));
+})"""
+
+
 def overlap(page, folder):
     page.open(PAGES + "overlap.html#cap=1&rate=1")
     fits(page, "overlap", folder)
+    # A legend names the colours, and the first bar has its name though it is narrow; no words lie over points.
+    legend = page.evaluate("document.querySelector('.stage .legend').textContent")
+    assert all(word in legend for word in ("forward", "backward", "optimizer", "bucket", "exposed")), legend
+    for phone in (False, True):
+        page.resize(390 if phone else 1440, 844 if phone else 900, phone=phone)
+        for cap in (25, 1, 0.05):
+            page.evaluate(f"set({cap}, 1, 2)")
+            assert page.evaluate("[...document.querySelectorAll('#lanes text')].map((t) => t.textContent).filter((t) => t.startsWith('c') && t !== 'computes')[0]") == "conv1", (phone, cap)
+            assert page.evaluate(LIE_OVER) == [], (phone, cap, page.evaluate(LIE_OVER))
     # The page plans the buckets that the Reducer planned (DDP_LOG=bucket), and the limits of its formula are right.
     assert page.evaluate("Object.entries(data.planned).every(([cap, planned]) => JSON.stringify(planned) === "
                          "JSON.stringify(plan(+cap).map((b) => [b.parameters.at(-1), b.parameters[0]])))")
@@ -118,12 +154,16 @@ def walk(page, folder):
     for phone in (False, True):
         page.resize(390 if phone else 1440, 844 if phone else 900, phone=phone)
         page.evaluate("go(0)")
-        for key, code, then in (("ArrowRight", 39, "stops[at].step === '02a' && stops[at].number === 1"), ("5", 53, "stops[at].step === '02'"),
-                                ("ArrowLeft", 37, "stops[at].step === '02c'"), ("End", 35, "at === stops.length - 1"), ("Home", 36, "at === 0")):
+        for key, code, then in (("ArrowRight", 39, "stops[at].step === '02a' && stops[at].number === 1"), ("5", 53, "stops[at].step === '02' && stops[at].key >= 0"),
+                                ("ArrowLeft", 37, "stops[at].step === '02' && stops[at].key < 0"), ("End", 35, "at === stops.length - 1"), ("Home", 36, "at === 0")):
             page.key(key, code)
             page.wait_for(then)
         page.evaluate("stops[20].element.scrollIntoView()")  # as by hand
         page.wait_for("at === 20")
+    # A step's button leads to a change that the drawing shows; 02a is two ranks.
+    for step, ranks in (("02a", 2), ("02b", 2), ("02c", 2), ("02", 2), ("03", 2), ("04", 4), ("05", 4)):
+        page.evaluate(f"[...$('rail').children].find((b) => b.textContent === '{step}').click()")
+        assert page.evaluate("[document.querySelectorAll('.on > .b').length, document.querySelectorAll('.on.new').length > 0]") == [ranks, True], step
     # In a frame: one change at a time, without scrolling; the steps' buttons lead to their key changes.
     page.open("about:blank")
     page.open(PAGES + "walk.html#one&step=02&change=2")

@@ -46,6 +46,20 @@ page = "build/site/index.html"; assert weight.weight(page) > os.path.getsize(pag
     [[ ${lines[1]} == *"02b: place 7 of the diff has no reason: +    process_group_destroy(&pg);" ]]
 }
 
+@test "the first page links to the repository where something says where it is; a page of docs/moving to pages of the site" {
+    venv=${SITE_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/ddp.c/site-venv}
+    run env PYTHONPATH=tools/site SITE_URL=https://book.example/ddp/ "$venv/bin/python" -B -c 'import landing
+named = "license: MIT\nrepository-code: \"https://code.example/ddp\"\n"
+for citation, remote, address in (("", "", ""), ("", "/srv/ddp", ""), ("", "https://who:word@code.example/a/ddp.c.git", "https://code.example/a/ddp.c"),
+                                  ("", "git@code.example:a/ddp.git", "https://code.example/a/ddp"), (named, "/srv/ddp", "https://code.example/ddp")):
+    assert landing.repository(citation, remote) == address, (citation, remote, landing.repository(citation, remote))
+page = landing.on_site(landing.read("docs/moving/ring.html"))
+for text in ("<a href=\"../../index.html\">", "<a href=\"../all_reduce.html\">", "og:image\" content=\"https://book.example/ddp/docs/moving/ring.png\""):
+    assert text in page, text'
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "without network and venv one line says what is missing" {
     unshare -rn true 2>/dev/null || skip "no network of one's own here"
     run unshare -rn env SITE_VENV="$BATS_TEST_TMPDIR/venv" BUILD="$BATS_TEST_TMPDIR" tools/site/site.sh
