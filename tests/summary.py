@@ -5,16 +5,17 @@ Failed tests come first, each with its last 20 lines and the command that repeat
 and "N passed, N failed, N skipped". The exit status is 1 if anything failed. A file is flaky if it failed, and passed when
 tests/again.sh ran it alone (into TAP_DIR.again). If more than five files fail, something else is wrong: none of them is run
 again, and the run fails. If make fails without a failed test, as in a build, .ci/run leaves NAME.status beside NAME.log.
-A file of make test that takes more of the processors than tests/budget.txt says is named; it does not fail, since a busy
-machine takes more.
+A file of make test that takes more of the processors than tests/budget.txt says is named. It fails when it takes three
+times as much, on a machine that needs twice as much for the others six times: a load or an older machine fails no file.
 
   --failed   only prints the paths of the files to run again
   --slowest  also says what was sampled (TAP_DIR/sampled), and names the ten files that took longest
 """
-import os, pathlib, re, sys
+import os, pathlib, re, statistics, sys
 
 MOST_FLAKY = 5
 BUDGET = 5 # seconds of processors of a file that tests/budget.txt does not name
+TOO_MUCH = 3 # times its budget
 LINES = 20
 
 
@@ -79,13 +80,16 @@ def read(folder):
 
 
 def over_budget(files):
-    """Yields the files of make test that used more of the processors than they may, and how much that is."""
+    """Yields the files of make test that used more of the processors than they may, what that is, and whether they fail."""
     text = pathlib.Path(__file__).with_name('budget.txt').read_text()
     exceptions = {path: int(seconds) for seconds, path in re.findall(r'^(\d+) (\S+)$', text, re.M)}
+    files = [f for f in files if f.again.startswith('make test ') and not os.environ.get('SLOW')]
+    usual = [f.cpu / exceptions[f.name] for f in files if f.name in exceptions] # of this machine
+    limit = TOO_MUCH * max(1, statistics.median(usual)) if len(usual) >= 10 else None
     for file in files:
         budget = exceptions.get(file.name, BUDGET)
-        if file.cpu > budget and file.again.startswith('make test ') and not os.environ.get('SLOW'):
-            yield file, budget
+        if file.cpu > budget:
+            yield file, budget, limit is not None and file.cpu > limit * budget
 
 
 def checks_that_failed(folder, broken):
@@ -146,8 +150,9 @@ def main(option, folder):
     for f in counted:
         for title in f.skipped:
             print(f'skipped: {f.name}: {title}')
-    for f, budget in over_budget(counted):
-        print(f'over budget: {f.name}: {f.cpu} s of processors, and {budget} are its budget')
+    for f, budget, fails in over_budget(counted):
+        print(f'{"failed: " * fails}over budget: {f.name}: {f.cpu} s of processors, and {budget} are its budget (tests/budget.txt)')
+        num_failed += fails
     if option == '--slowest':
         print((folder / 'sampled').read_text(), end='')
         for f in sorted(files.values(), key=lambda f: -f.seconds)[:10]:

@@ -105,12 +105,14 @@ says() {
     [ "$(tests/summary.py --failed "$scratch/ci" | grep -c many/)" -eq 5 ]
 }
 
+# took TEST SECONDS [CHECK]: a file that passed in so many seconds of processors.
+took() {
+    mkdir -p "$scratch/ci/$(dirname "$1")"
+    printf '1..1\nok 1 - x\n# took 1 s, status 0, %d s of processors, again: make %s ONLY=x\n' "$2" "${3:-test}" >"$scratch/ci/$1.tap"
+}
+
 @test "a file that takes more of the processors than its budget is named, and does not fail" {
     read -r seconds exception < <(grep '^[0-9]' tests/budget.txt)
-    took() { # TEST SECONDS...
-        mkdir -p "$scratch/ci/$(dirname "$1")"
-        printf '1..1\nok 1 - x\n# took 1 s, status 0, %d s of processors, again: make %s ONLY=x\n' "$2" "${3:-test}" >"$scratch/ci/$1.tap"
-    }
     took $net 6
     took tests/house/five.bats 5
     took tests/house/other.bats 60 check-faults
@@ -118,13 +120,31 @@ says() {
     run tests/summary.py "$scratch/ci"
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(grep '^over budget' <<<"$output")" = "over budget: $net: 6 s of processors, and 5 are its budget" ]
+    [ "$(grep '^over budget' <<<"$output")" = "over budget: $net: 6 s of processors, and 5 are its budget (tests/budget.txt)" ]
     [[ $output == *"$((71 + seconds)) s of processors"* ]]
     took "$exception" $((seconds + 1))
     run tests/summary.py "$scratch/ci"
     [ "$(grep -c '^over budget' <<<"$output")" -eq 2 ]
     SLOW=all run tests/summary.py "$scratch/ci" # more tests than those of the budget
     [[ $output != *"over budget"* ]]
+}
+
+@test "a file that takes three times its budget fails, six times where all others take twice theirs" {
+    for slower in 1 2; do
+        while read -r seconds test; do
+            took "$test" $((seconds * slower))
+        done < <(grep '^[0-9]' tests/budget.txt)
+        took $net $((15 * slower))
+        tests/summary.py "$scratch/ci"
+        took $net $((15 * slower + 1))
+        run tests/summary.py "$scratch/ci"
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [ "$(grep -c '^failed: over budget: ' <<<"$output")" -eq 1 ]
+        [[ $output == *"failed: over budget: $net: $((15 * slower + 1)) s of processors, and 5 are its budget (tests/budget.txt)"* ]]
+    done
+    rm -r "$scratch/ci" && took $net 1000 # alone: how fast this machine is, nothing tells
+    tests/summary.py "$scratch/ci"
 }
 
 @test "each exception in tests/budget.txt is a test file that is there, once, and needs more than the others may" {
