@@ -31,7 +31,6 @@ LAB = Path(os.environ.get("LAB", "lab"))
 FIELDS = {"rank": "Which rank is at fault: its number, or all",
           "line": "Which line: copy it; if it is missing, write it as it should be",
           "cause": "Why: one of the names below"}
-programs = functools.cache(lambda: dict(re.findall(r"^(\S+): \S+ (\S+)", subprocess.getoutput("tools/stepdiff.sh --count"), re.M)))
 DEFAULTS = {"compare": "end device group rows steps values evaluation saves work"}
 
 
@@ -42,6 +41,13 @@ def fail(text):
 
 def names():
     return sorted(path.stem for path in Path("teach/traps").glob("*.txt"))
+
+
+@functools.cache
+def programs():
+    """The program of each step and stage."""
+    counts = subprocess.check_output(["tools/stepdiff.sh", "--count"], text=True)
+    return dict(re.findall(r"^(\S+): \S+ (\S+)", counts, re.M))
 
 
 class Trap:
