@@ -48,9 +48,9 @@ left_over() {
     [[ ${lines[2]} =~ ^\|\ 1gbit\ \|\ 0\ \|\ $number\ \|\ $number\ \($number-$number\)\ \|\ $number\ \($number-$number\)\ \|\ ${number}x\ \|\ ${number}x\ \|\ $number\ to\ $number\ \|$ ]]
 }
 
-# run_busy OPTION...: in the background, with a load; its number is $job.
+# run_busy OPTION...: in the background, with a load of one process or $load; its number is $job.
 run_busy() {
-    MARK=$BATS_TEST_TMPDIR LOAD=1 bench/busy.py --lines 1gbit "$@" >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    MARK=$BATS_TEST_TMPDIR LOAD=${load:-1} bench/busy.py --lines 1gbit "$@" >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     job=$!
 }
 
@@ -67,7 +67,7 @@ ends() {
 
 @test "after an error of the ranks nothing is left" {
     needs_network
-    run_busy --turns 1 --bytes 2 # no number has so few
+    load=2 run_busy --turns 1 --bytes 2 # no number has so few
     ends 1
     grep -q ': ended with status \[1, 1, 1, 1\]' "$BATS_TEST_TMPDIR/out"
 }
