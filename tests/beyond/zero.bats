@@ -34,24 +34,24 @@ same_as_ddp() {
 }
 
 @test "two ranks: the bytes of DDP, with every kind of optimizer" {
-    same_as_ddp 2 2 1 --num-samples 400
-    same_as_ddp 2 1 1 --num-samples 200 --optimizer adam
+    same_as_ddp 2 2 1 --num-samples 100 # a whole batch and one with fewer rows
+    same_as_ddp 2 1 1 --num-samples 100 --optimizer adam
     same_as_ddp 2 2 1 --model linear --momentum 0.9 --num-samples 200
     same_as_ddp 2 1 1 --model linear --optimizer adadelta --num-samples 200
 }
 
 @test "four ranks, whose shares are the ring's blocks: the bytes of DDP" {
-    same_as_ddp 4 1 1 --model mlp --optimizer adamw --bucket-cap-mb 1 --batch-size 2 --max-steps 3
+    same_as_ddp 4 1 1 --model mlp --optimizer adamw --bucket-cap-mb 1 --batch-size 16 --max-steps 3
 }
 
 @test "three ranks, which leave a last block shorter by one: the bytes of DDP, ZeRO-3's too" {
-    same_as_ddp 3 1 1 --model mlp --optimizer adam --bucket-cap-mb 1 --batch-size 2 --max-steps 3
+    same_as_ddp 3 1 1 --model mlp --optimizer adam --bucket-cap-mb 1 --batch-size 16 --max-steps 3
 }
 
 # bats test_tags=slow
 @test "five and seven ranks, which divide the mlp's layers: the bytes of DDP" {
     for ranks in 5 7; do
-        same_as_ddp $ranks 1 1 --model mlp --optimizer adam --bucket-cap-mb 1 --batch-size 2 --max-steps 3
+        same_as_ddp $ranks 1 1 --model mlp --optimizer adam --bucket-cap-mb 1 --batch-size 16 --max-steps 3
     done
 }
 
