@@ -90,7 +90,7 @@ same_in_segments() { # OF...: layers
 }
 
 @test "the mlp's outputs take the memory of the formula, with segments of 1, 2, 4 and 8 layers" {
-    run bench/recompute.py --repeats 0
+    run bench/recompute.py --repeats 0 --rows 256
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"segments of 4"*"off by 0."* ]]
