@@ -12,7 +12,7 @@ case $(mpirun --version 2>&1) in
     unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_LOCAL_SIZE
     export I_MPI_PIN="${I_MPI_PIN:-off}"
     # Intel's mpirun is a script: a signal ends it, while the ranks go on. The program behind it passes signals on.
-    exec "$(dirname "$(command -v mpirun)")/mpiexec" -bind-to none -n "$ranks" "$@"
+    exec "$(dirname "$(command -v mpirun)")/mpiexec" -n "$ranks" "$@"
     ;;
 *)
     [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

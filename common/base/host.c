@@ -8,8 +8,9 @@
 
 #include "common/base/comfort.h"
 
-/* Every launcher has its own variables; the first whose rank and world size are both set is used. A
- * batch script has SLURM_PROCID and SLURM_NTASKS, too; srun alone sets SLURM_STEP_NUM_TASKS. */
+/* Every launcher has its own variables; the first whose rank and world size are both set is used,
+ * but rather one whose local rank is, too: srun --mpi=pmi2 sets PMI_RANK and PMI_SIZE alone.
+ * A batch script has SLURM_PROCID and SLURM_NTASKS; srun alone sets SLURM_STEP_NUM_TASKS. */
 const Launcher launchers[] = {
     { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", .is_mpi = false },
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -19,11 +20,11 @@ const Launcher launchers[] = {
     { "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK",
       "JSM_NAMESPACE_LOCAL_SIZE", .is_mpi = true },
     { "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "LOCAL_WORLD_SIZE", .is_mpi = true },
+    { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", .is_mpi = true },
     { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE",
       "SLURM_NODEID", .cores = "SLURM_CPUS_PER_TASK" },
     { .rank = "PMIX_RANK", .is_mpi = true }, // srun --mpi=pmix sets no variable for the size
     { "PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE", .is_mpi = true },
-    { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", .is_mpi = true },
     { .rank = NULL },
 };
 
@@ -34,10 +35,14 @@ bool host_env_is_set(const char *name)
 
 const Launcher *launcher_find(void)
 {
-    for (const Launcher *at = launchers; at->rank != NULL; at++)
-        if (host_env_is_set(at->rank) && host_env_is_set(at->world_size))
+    const Launcher *found = NULL;
+    for (const Launcher *at = launchers; at->rank != NULL; at++) {
+        const bool is_set = host_env_is_set(at->rank) && host_env_is_set(at->world_size);
+        if (is_set && (at == launchers || host_env_is_set(at->local_rank)))
             return at;
-    return NULL;
+        found = is_set && found == NULL ? at : found;
+    }
+    return found;
 }
 
 int host_env_count(const char *name)

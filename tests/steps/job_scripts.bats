@@ -72,13 +72,15 @@ all="04_slurm_multinode/train.slurm 04_slurm_multinode/train_ddprun.slurm 04_slu
 
 @test "the mpirun of MPICH or Intel MPI gets its own flags" {
     echo node1 >"$OUT/nodes"
-    sed -i '2i [ "$1" != --version ] || { echo "HYDRA build details:" && exit; }' "$OUT/bin/mpirun"
-    job 04_slurm_multinode/train_mpirun.slurm SLURM_NTASKS=4 -- --epochs 3
-    [ "$status" -eq 0 ]
-    [[ $output == *": -n 4 -bind-to none -genvall "*"/train --epochs 3" ]]
-    job 04_slurm_multinode/train.pbs PBS_O_WORKDIR="$OUT" PBS_NODEFILE="$OUT/nodes" PBS_JOBID=17.server OPTIONS=7
-    [ "$status" -eq 0 ]
-    [[ $output == *": -f $OUT/nodes -n 1 -bind-to none -genvall 04_slurm_multinode/train 7" ]]
+    sed -i '2i [ "$1" != --version ] || { echo "$VERSION" && exit; }\necho "pin: $I_MPI_PIN"' "$OUT/bin/mpirun"
+    for version in "HYDRA build details:" "Intel(R) MPI Library for Linux* OS, Version 2021.19"; do
+        job 04_slurm_multinode/train_mpirun.slurm VERSION="$version" SLURM_NTASKS=4 -- --epochs 3
+        [ "$status" -eq 0 ]
+        [[ $output == *"pin: off"*": -n 4 -genvall "*"/train --epochs 3" ]]
+        job 04_slurm_multinode/train.pbs VERSION="$version" PBS_O_WORKDIR="$OUT" PBS_NODEFILE="$OUT/nodes" PBS_JOBID=17.server OPTIONS=7
+        [ "$status" -eq 0 ]
+        [[ $output == *"pin: off"*": -f $OUT/nodes -n 1 -genvall 04_slurm_multinode/train 7" ]]
+    done
 }
 
 @test "what the submitting shell has of an outer job reaches no rank" {

@@ -122,9 +122,9 @@ hydra() {
     mkdir -p "$BATS_TEST_TMPDIR/hydra"
     printf '#!/bin/sh\n[ "$1" != --version ] || { echo "%s" && exit; }\n' "$1" >"$BATS_TEST_TMPDIR/hydra/mpirun"
     cat >>"$BATS_TEST_TMPDIR/hydra/mpirun" <<'END'
-[ "$1 $2 $3" = "-bind-to none -n" ] || { echo "mpirun: unrecognized argument $1" >&2 && exit 255; }
-export PMI_SIZE=$4 MPI_LOCALNRANKS=$4 PMI_RANK=0 status=0
-shift 4
+[ "${0##*/} $I_MPI_PIN $1" = "mpiexec off -n" ] || { echo "$0: I_MPI_PIN is $I_MPI_PIN, unrecognized argument $1" >&2 && exit 255; }
+export PMI_SIZE=$2 MPI_LOCALNRANKS=$2 PMI_RANK=0 status=0
+shift 2
 while [ $PMI_RANK -lt $PMI_SIZE ]; do
     MPI_LOCALRANKID=$PMI_RANK "$@" &
     ranks="${ranks:-} $!" PMI_RANK=$((PMI_RANK + 1))
@@ -158,6 +158,13 @@ END
         [ "$status" -eq 0 ]
         [[ $output == *"rank from PMI_RANK"* ]]
     done
+    mkdir "$BATS_TEST_TMPDIR/step"
+    cp 03_torchrun_env/run.sh 03_torchrun_env/mpirun.sh "$BATS_TEST_TMPDIR/step"
+    printf '#!/bin/sh\necho $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE\n' | tee "$BATS_TEST_TMPDIR/step/ddprun" >"$BATS_TEST_TMPDIR/step/train"
+    chmod +x "$BATS_TEST_TMPDIR/step/train" "$BATS_TEST_TMPDIR/step/ddprun"
+    run env PATH="$BATS_TEST_TMPDIR/hydra:$PATH" LAUNCHER=mpirun "$BATS_TEST_TMPDIR/step/run.sh" 2
+    [ "$(sort <<<"$output")" = "0 2 0 2
+1 2 1 2" ]
     run 03_torchrun_env/mpirun.sh 2
     [ "$status" -eq 2 ]
     [[ $output == "Usage: "* ]]

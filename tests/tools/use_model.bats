@@ -65,8 +65,8 @@ assert len(lines) == 26'
     done
     command -v mpirun >/dev/null || skip "no mpirun"
     MASTER_PORT=$(free_port)
-    export MASTER_PORT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    timeout 300 mpirun --oversubscribe --bind-to none -n 2 tools/evaluate "$FILE" >"$scratch/ranks"
+    export MASTER_PORT
+    timeout 300 03_torchrun_env/mpirun.sh 2 tools/evaluate "$FILE" >"$scratch/ranks"
     cmp "$scratch/alone" "$scratch/ranks"
 }
 

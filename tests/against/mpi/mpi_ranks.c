@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 #include "common/comm/env.h"
@@ -177,8 +178,10 @@ static int number(const char *overruling, const char *name)
 int main(int argc, char **argv)
 {
     CHECK(argc == 2, "usage: mpi_ranks CASE");
-    const int rank = number("RANK", "OMPI_COMM_WORLD_RANK");
-    const int world_size = number("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE");
+    const Launcher *launcher = launcher_find();
+    CHECK(launcher != NULL, "no launcher: start this program with mpirun");
+    const int rank = number("RANK", launcher->rank);
+    const int world_size = number("WORLD_SIZE", launcher->world_size);
     log_set_rank(rank, world_size);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (strcmp(argv[1], cases[i].name) != 0)

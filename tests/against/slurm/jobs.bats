@@ -81,7 +81,7 @@ has_losses_of() {
     command -v mpirun >/dev/null || skip "no mpirun"
     job 0 "$step/train_mpirun.slurm" $linear
     has_losses_of linear
-    echo "$output" | grep -q '^\[rank 3/4\] .* local rank 1 of 2 (OMPI_COMM_WORLD_LOCAL_RANK)'
+    echo "$output" | grep -q '^\[rank 3/4\] .* local rank 1 of 2 (\(OMPI_COMM_WORLD_LOCAL_RANK\|MPI_LOCALRANKID\))'
 }
 
 @test "backend mpi, started by mpirun and by srun --mpi=pmix" {

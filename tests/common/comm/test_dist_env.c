@@ -110,7 +110,9 @@ static void test_launchers(void **state)
         { PMI, "1/2 local 1/2 master 127.0.0.1:29500 | 1 2 -" },
         { TORCHRUN MASTER OMPI SLURM_AGENTS PMI, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
         { OMPI SLURM_AGENTS PMI, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" },
-        { SLURM_STEP PMI, "4/5 local 0/1 master -:0 | 0 1 -" },
+        { PMI SLURM_AGENTS, "1/2 local 1/2 master 127.0.0.1:29500 | 1 2 -" }, // MPICH in a job
+        { SLURM_STEP "PMI_RANK=4 PMI_SIZE=5", // srun --mpi=pmi2
+          "4/5 local 0/1 master -:0 | 0 1 -" },
         { MVAPICH MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
         { JSRUN MASTER, "3/4 local 1/2 master 10.0.0.7:1234 | 1 2 -" },
         { FLUX "LOCAL_WORLD_SIZE=2 " MASTER SLURM_AGENTS, // flux in a Slurm job
@@ -202,6 +204,9 @@ static void test_bound(void **state)
     (void)state;
     if (!has_extras)
         skip();
+#define SLURM_HERE \
+    "SLURM_PROCID=1 SLURM_LOCALID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=2 " \
+    "SLURM_NODEID=0"
     static const struct {
         int own, launcher;
         const char *variables, *threads;
@@ -210,7 +215,7 @@ static void test_bound(void **state)
         { 2, 8, PMI, " 2" }, // mpirun --map-by slot:PE=2
         { 8, 8, PMI, " -" }, // not bound: divided when the device begins
         { 8, 16, OMPI, " 5" }, // 3 ranks on a processor of 8 cores, or on two
-        { 1, 2, OMPI, " 1" },  { 2, 8, PMI "OMP_NUM_THREADS=3", " 3" }, { 2, 8, SLURM_STEP, " -" },
+        { 1, 2, OMPI, " 1" },  { 2, 8, PMI "OMP_NUM_THREADS=3", " 3" }, { 2, 8, SLURM_HERE, " -" },
     };
     for (size_t i = 0; i < LENGTH(cases); i++) {
         own_cores = cases[i].own;
@@ -273,6 +278,7 @@ static void test_refused(void **state)
         { "RANK=x WORLD_SIZE=2 LOCAL_RANK=0", { "RANK is \"x\"", "whole number" } },
         { "RANK=0 WORLD_SIZE=-2 LOCAL_RANK=0", { "WORLD_SIZE is \"-2\"", "whole number" } },
         { "RANK=0 WORLD_SIZE=2", { "LOCAL_RANK is not set", "" } },
+        { "RANK=3 WORLD_SIZE=5 " SLURM_STEP, { "LOCAL_RANK is not set", "" } },
         { "RANK=0 WORLD_SIZE=2 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2", { "LOCAL_RANK is 2", "2 ranks" } },
         { "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 GROUP_RANK=y", { "GROUP_RANK is \"y\"", "" } },
         { TORCHRUN "MASTER_ADDR=h MASTER_PORT=http", { "MASTER_PORT is \"http\"", "" } },
@@ -349,7 +355,7 @@ static void test_overcommitted(void **state)
         TASKS_0 "SLURM_STEP_TASKS_PER_NODE=4(x2) SLURM_CPUS_ON_NODE=4",
         TASKS_0 "SLURM_STEP_TASKS_PER_NODE=4(x2)",
         SLURM_STEP "SLURM_CPUS_ON_NODE=1",
-        OMPI "SLURM_CPUS_ON_NODE=1",
+        OMPI_0 "OMPI_COMM_WORLD_LOCAL_SIZE=3 SLURM_CPUS_ON_NODE=1",
     };
     for (size_t i = 0; i < LENGTH(silent); i++) {
         assert_int_equal(child_run(print_env, silent[i]), 0);
