@@ -36,10 +36,12 @@ static void write_settings(Curves *curves, uint64_t step)
 }
 
 /* Writes a table of the ranks and where they are; the last row counts those that do not fit. */
-static void write_places(Curves *curves, uint64_t step, const char *places)
+static void gather_places(Curves *curves, uint64_t step)
 {
     char text[EVENT_FILE_MAX_TEXT] = "| rank | where it is |\n| --- | --- |\n";
-    for (int rank = 0; rank < peers.world_size; rank++) {
+    char *places = mem_calloc((size_t)peers.world_size, PLACE_BYTES); // used on rank 0
+    peers_gather(peers.place, places, PLACE_BYTES);
+    for (int rank = 0; curves->rank == 0 && rank < peers.world_size; rank++) {
         const size_t length = strlen(text);
         if (length + 2 * PLACE_BYTES > sizeof text) {
             snprintf(text + length, sizeof text - length, "| ... | %d more |\n",
@@ -49,7 +51,9 @@ static void write_places(Curves *curves, uint64_t step, const char *places)
         snprintf(text + length, sizeof text - length, "| %d | %s |\n", rank,
                  places + (size_t)rank * PLACE_BYTES);
     }
-    event_file_text(&curves->events, "topology", step, text);
+    if (curves->rank == 0)
+        event_file_text(&curves->events, "topology", step, text);
+    free(places);
 }
 
 void curves_init(Curves *curves, const Args *args, const Model *model, int rank,
@@ -60,17 +64,14 @@ void curves_init(Curves *curves, const Args *args, const Model *model, int rank,
                         .lr = args->lr,
                         .schedule = lr_schedule(args, steps_per_epoch),
                         .batch_size = args_batch_size(args, peers.world_size) };
-    char *places = mem_calloc((size_t)peers.world_size, PLACE_BYTES); // used on rank 0
-    peers_gather(peers.place, places, PLACE_BYTES);
     if (rank == 0) {
         event_file_open(&curves->events, args->metrics_dir, model->step + 1);
         write_settings(curves, model->step + 1);
-        if (places[0] != '\0')
-            write_places(curves, model->step + 1, places);
         curves->grads = mem_calloc(model->numel, sizeof *curves->grads);
         look_at_clock(curves, model->step);
     }
-    free(places);
+    if (peers.place[0] != '\0')
+        gather_places(curves, model->step + 1);
 }
 
 /* Computes the norm of the averaged gradients, which is the same on all ranks. */

@@ -14,7 +14,7 @@ enum { PLACE_BYTES = 256 };
 typedef struct {
     int rank, world_size;
     const char *backend; // "tcp"; NULL without a group
-    char place[PLACE_BYTES]; // where this rank is; empty without a group
+    char place[PLACE_BYTES]; // where this rank is; empty without a group, or if it survives
     // Collective over all ranks, or between two. NULL if world_size is 1.
     void (*sum)(double *values, size_t count);
     void (*min)(double *values, size_t count);

@@ -122,7 +122,8 @@ void watch_group_formed(ProcessGroup *pg, const Args *args)
                      .max = max_values,
                      .send = send_bytes,
                      .receive = receive_bytes };
-    topology_place(pg, peers.place);
+    if (!pg->survives) // a rank that joins later would send its place alone
+        topology_place(pg, peers.place);
     journal_group(pg);
     stream = pg->backend->stream != NULL ? pg->backend->stream(pg->state) : NULL;
     observes_calls = recording_enabled(args) || explain_enabled(pg->rank);
