@@ -60,11 +60,10 @@ static bool open_indexed(Safetensors *file, const char *index)
 {
     struct stat status;
     json_error_t problem = { .text = "is no regular file, or too long" };
-    json_t *parsed = NULL, *opened = json_object();
+    json_t *parsed = NULL, *opened = json_object(), *value;
     if (stat(index, &status) == 0 && S_ISREG(status.st_mode) && status.st_size < MAX_INDEX_BYTES)
         parsed = json_load_file(index, JSON_REJECT_DUPLICATES, &problem);
     const char *tensor;
-    json_t *value;
     bool ok = json_object_size(json_object_get(parsed, "weight_map")) > 0 ||
               reject("its " INDEX " has no weight_map: %s", problem.text);
     json_object_foreach(json_object_get(parsed, "weight_map"), tensor, value)
@@ -77,8 +76,7 @@ static bool open_indexed(Safetensors *file, const char *index)
         else if (json_object_get(opened, name) == NULL)
             ok = add_shard(file, name) && json_object_set_new(opened, name, json_true()) == 0;
         if (ok && json_object_get(file->header, tensor) == NULL)
-            ok =
-                reject("its " INDEX " names %.80s for \"%.80s\", which is not in it", name, tensor);
+            ok = reject("its " INDEX " has %.80s for \"%.80s\", which is not in it", name, tensor);
     }
     json_decref(opened);
     json_decref(parsed);
@@ -113,8 +111,8 @@ static bool open_numbered(Safetensors *file, int total)
     return ok;
 }
 
-/* Says what is in the folder instead. Returns false. */
-static bool explain_folder(Safetensors *file, const char *without_model)
+/* Says what is in the folder instead, if it is known; else the error stays. Returns false. */
+static bool explain_folder(Safetensors *file)
 {
     static const char *const others[] = { "pytorch_model.bin", "model.pt",  "snapshot.pt",
                                           "weights.npz",       "model.npz", "model.h5" };
@@ -133,27 +131,25 @@ static bool explain_folder(Safetensors *file, const char *without_model)
                           "weights.safetensors\" converts it)",
                           others[i], path);
     }
-    snprintf(file->error, sizeof file->error, "%s", without_model);
     return false;
 }
 
 bool adopt_file(Safetensors *file)
 {
-    char index[PATH_MAX + 64], without_model[sizeof file->error];
+    char index[PATH_MAX + 64];
     char *slash = strrchr(file->path, '/');
     if (slash == NULL || strcmp(slash, "/model.safetensors") != 0 ||
         access(file->path, F_OK) == 0) {
         adopt_explain(file);
         return false;
     }
-    memcpy(without_model, file->error, sizeof without_model);
     *slash = '\0'; // the folder is what the user has named
     snprintf(index, sizeof index, "%s/" INDEX, file->path);
     const int total = count_parts(file->path);
     file->header = json_object();
     if (!(access(index, F_OK) == 0 ? open_indexed(file, index)
           : total != 0             ? open_numbered(file, total)
-                                   : explain_folder(file, without_model)))
+                                   : explain_folder(file)))
         return false;
     file->data = mem_calloc(1, 1); // what was read is each tensor's own
     return true;
