@@ -34,8 +34,7 @@ static const char *const places[] = {
 enum { MNIST_PLACE = 3, NAME_BYTES = 128 };
 
 /* Tries all spellings of a name, and NAME/NAME, as some archives are unpacked. */
-static bool find_in(const char *folder, const char *name, char path[PATH_MAX],
-                    char problem[IDX_PROBLEM_BYTES])
+static bool find_in(const char *folder, const char *name, char path[PATH_MAX], char *problem)
 {
     for (int spelling = 0; spelling < 8; spelling++) {
         char file[256];
@@ -54,7 +53,7 @@ static bool find_in(const char *folder, const char *name, char path[PATH_MAX],
 
 /* Finds file i of mnist_files as the set names it, and writes that name. */
 static bool find_as(const Naming *naming, int i, const char *folder, char name[NAME_BYTES],
-                    char path[PATH_MAX], char problem[IDX_PROBLEM_BYTES])
+                    char path[PATH_MAX], char *problem)
 {
     char also[NAME_BYTES];
     const char *kind = i % 2 == 0 ? "images-idx3-ubyte" : naming->labels;
@@ -78,8 +77,7 @@ static void check_alone(const Naming *naming, const char *folder, const char *mi
         }
 }
 
-bool idx_find_other(const char *dir, const char *name, char path[PATH_MAX],
-                    char problem[IDX_PROBLEM_BYTES])
+bool idx_find_other(const char *dir, const char *name, char *path, char *problem)
 {
     char folder[PATH_MAX], theirs[NAME_BYTES];
     int file = 0;
