@@ -36,9 +36,9 @@ static const char help[] =
     "  CALLED AT   the line of the step's program, and in brackets the line of common/ below it;\n"
     "              PROGRAM+OFFSET if addr2line cannot tell, or the program was rebuilt\n"
     "\n"
-    "  --torch OUT  only writes the records as PyTorch's Flight Recorder would have: OUT/rank_0 "
-    "and\n"
-    "               so on, for \"torchfrtrace OUT\"\n"
+    "  --torch OUT  only writes the records as PyTorch's Flight Recorder would have: OUT/rank_0,\n"
+    "               ..., for \"torchfrtrace OUT\"; hosts, errors, send and recv have no place "
+    "there\n"
     "\n"
     "Exit status: 0 nothing is wrong, 1 something is or there are no records, 2 usage.\n";
 

@@ -9,9 +9,16 @@ import pickle, sys, zipfile
 NESTED = 'MODEL_STATE', 'model_state_dict', 'state_dict', 'model'  # where training programs keep the weights
 
 
+def need_trust(path, what):
+    sys.exit(f'{path}: {what}, which can run any code of whoever wrote it; if you trust them, add --trust')
+
+
 def from_torch(path, trust):
     import torch
-    return torch.load(path, map_location='cpu', weights_only=not trust)
+    try:
+        return torch.load(path, map_location='cpu', weights_only=not trust)
+    except pickle.UnpicklingError:
+        return need_trust(path, 'holds more than tensors') if not trust else sys.exit(f'{path}: is damaged')
 
 
 def from_numpy(path):
@@ -30,7 +37,7 @@ def from_hdf5(path):
 
 def from_pickle(path, trust):
     if not trust:
-        sys.exit(f'{path}: is a pickle, which can run any code of whoever wrote it; if you trust them, add --trust')
+        need_trust(path, 'is a pickle')
     with open(path, 'rb') as file:
         return pickle.load(file)
 
@@ -73,8 +80,11 @@ def write(weights, path):
 
 def main():
     names = [word for word in sys.argv[1:] if word != '--trust']
+    if names in (['-h'], ['--help']):
+        return print(__doc__)
     if len(names) != 2 or any(name.startswith('-') for name in names):
-        sys.exit(__doc__)
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     try:
         weights = weights_of(read(names[0], '--trust' in sys.argv))
         if not weights:
@@ -83,8 +93,8 @@ def main():
     except ImportError as error:
         known = error.name in ('h5py', 'numpy', 'safetensors', 'torch')
         sys.exit(f'{names[0]}: needs {error.name}' + (f': python3 -m pip install {error.name}' if known else ', a module of whoever wrote it'))
-    except (OSError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
-        sys.exit(f'{names[0]}: cannot be converted: {str(error).splitlines()[0]}')
+    except Exception as error:  # a pickle may raise any
+        sys.exit(f'{names[0]}: cannot be converted: {str(error or type(error).__name__).splitlines()[0]}')
     print(f'{names[1]}: {len(weights)} tensors, among them {next(iter(weights))}')
 
 

@@ -72,13 +72,11 @@ uint8_t *idx_read(const char *dir, const char *name, int ndim, size_t *shape);
 
 /* Returns whether it is a file that is not empty. Else problem, if still empty, says what it is. */
 enum { IDX_PROBLEM_BYTES = PATH_MAX + 64 };
-bool idx_is_usable(const char *path, char problem[IDX_PROBLEM_BYTES]);
+bool idx_is_usable(const char *path, char *problem);
 
 /* Related sets (extras/other_sets): finds NAME by other names and in folders of DIR; returns bytes
- * made of another type or shape, NULL if that is MNIST's own, and dies if what they mean is not
- * clear. */
-bool idx_find_other(const char *dir, const char *name, char path[PATH_MAX],
-                    char problem[IDX_PROBLEM_BYTES]);
+ * made of another type or shape, NULL if it is MNIST's, and dies if the meaning is not clear. */
+bool idx_find_other(const char *dir, const char *name, char *path, char *problem);
 uint8_t *idx_convert(const char *path, int ndim, size_t *shape);
 
 #endif

@@ -1,8 +1,7 @@
-/* An IDX file is a header of big-endian 32-bit numbers and then the elements, nothing else. The
- * first number holds the element type (8: bytes) and the number of dimensions, the others are the
- * sizes. zlib opens plain and compressed files alike. The header is not trusted: one byte more is
- * read than it promises, which finds trailing bytes and makes zlib verify the checksum at the end
- * of a compressed file. */
+/* An IDX file is a header of big-endian 32-bit numbers and then the elements. The first number
+ * holds the element type (8: bytes) and the number of dimensions, the others are the sizes. zlib
+ * opens plain and compressed files alike. One byte more is read than the header promises, which
+ * finds trailing bytes and makes zlib verify the checksum at the end of a compressed file. */
 #include "common/data/dataset.h"
 
 #include <stdio.h>
@@ -21,35 +20,32 @@
 const char *const mnist_files[MNIST_FILES] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                                "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
 
-bool idx_is_usable(const char *path, char problem[IDX_PROBLEM_BYTES])
+bool idx_is_usable(const char *path, char *problem)
 {
     struct stat status;
     const bool is_there = stat(path, &status) == 0 && access(path, R_OK) == 0;
     if (is_there && S_ISREG(status.st_mode) && status.st_size > 0)
         return true; // not a pipe: opening one would block until it has a writer
+    const char *kind = is_there && S_ISREG(status.st_mode) ? "empty" : "no regular file";
     if ((is_there || errno != ENOENT) && problem[0] == '\0')
-        snprintf(problem, IDX_PROBLEM_BYTES, "%s%s%s", path, is_there ? " is " : ": ",
-                 !is_there                 ? strerror(errno)
-                 : S_ISREG(status.st_mode) ? "empty"
-                                           : "no regular file");
+        snprintf(problem, IDX_PROBLEM_BYTES, is_there ? "%s is %s" : "%s: %s", path,
+                 is_there ? kind : strerror(errno));
     return false;
 }
 
 void idx_find(const char *dir, const char *name, char path[PATH_MAX])
 {
     char problem[IDX_PROBLEM_BYTES] = "";
-    for (int i = 0; i < 2; i++) {
+    bool is_found = false;
+    for (int i = 0; i < 2 && !is_found; i++) {
         CHECK(snprintf(path, PATH_MAX, "%s/%s%s", dir, name, i == 0 ? "" : ".gz") < PATH_MAX,
               "the path is too long: %s/%s", dir, name);
-        if (idx_is_usable(path, problem))
-            return;
+        is_found = idx_is_usable(path, problem);
     }
-    if (idx_find_other(dir, name, path, problem))
+    if (is_found || idx_find_other(dir, name, path, problem))
         return;
     CHECK(problem[0] == '\0', "%s: " ELSEWHERE, problem);
-    usage_error("%s/%s is missing, plain and as .gz: run data/get_mnist.sh, or name the folder "
-                "with --data-dir",
-                dir, name);
+    usage_error("%s/%s is missing, plain and as .gz: " ELSEWHERE, dir, name);
 }
 
 /* Reads at most count bytes; fewer only where the file ends. */
@@ -84,9 +80,8 @@ uint8_t *idx_read(const char *dir, const char *name, int ndim, size_t *shape)
           "%s is no IDX file of %d dimensions (starts with %08x, not %08x): " REMEDY, path, ndim,
           magic, expected);
     size_t numel = 1;
-    for (int i = 0; i < ndim; i++) {
+    for (int i = 0; i < ndim; i++) { // and a single gzread returns less than 2 GiB
         shape[i] = idx_number(file, path);
-        // A single gzread returns less than 2 GiB as well.
         CHECK(!__builtin_mul_overflow(numel, shape[i], &numel) && numel < INT_MAX,
               "%s claims to hold 2 GiB or more: " REMEDY, path);
     }

@@ -113,9 +113,7 @@ bool checkpoint_load_weights(Safetensors *file, Model *model);
  * names, without those of wrappers, and float32 values. Returns false and leaves a line in
  * file->error if one is missing or cannot be used. */
 bool adopt_weights(Safetensors *file, const Model *model);
-
-/* Opens a model in several files, which safetensors_open refused; else explains what it is. */
-bool adopt_file(Safetensors *file);
+bool adopt_file(Safetensors *file); // opens a model in several files; else says what it is instead
 
 void checkpoint_add_checksums(Safetensors *file); // call it after all else
 

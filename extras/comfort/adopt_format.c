@@ -9,18 +9,6 @@
 
 #define CONVERT "python3 tools/to_safetensors.py %s weights.safetensors"
 
-/* Returns what a zip holds, by the name of its first file. */
-static const char *zip_of(const char *bytes, size_t count)
-{
-    const size_t begin = 30, length = (unsigned char)bytes[26] + 256u * (unsigned char)bytes[27];
-    if (count < begin + length)
-        return "a zip";
-    if (length > 4 && memcmp(bytes + begin + length - 4, ".npy", 4) == 0)
-        return "an archive of NumPy (.npz)";
-    return length > 5 && memmem(bytes + begin, length, "/data", 5) != NULL ? "a file of torch.save"
-                                                                           : "a zip";
-}
-
 /* Returns what begins with these bytes; sets *advice if to_safetensors.py cannot read it. */
 static const char *format_of(const char *bytes, size_t count, const char **advice)
 {
@@ -39,8 +27,10 @@ static const char *format_of(const char *bytes, size_t count, const char **advic
     };
     if (count < 8 || bytes[2] == 0) // the length of a damaged file's header
         return NULL;
-    if (count >= 30 && memcmp(bytes, "PK\3\4", 4) == 0)
-        return zip_of(bytes, count);
+    if (memcmp(bytes, "PK\3\4", 4) == 0) // the name of the first file comes soon
+        return memmem(bytes, count, ".npy", 4) != NULL    ? "an archive of NumPy (.npz)"
+               : memmem(bytes, count, "/data", 5) != NULL ? "a file of torch.save"
+                                                          : "a zip";
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         const size_t length = strlen(formats[i].start);
         *advice = formats[i].advice;

@@ -112,24 +112,15 @@ static double value_of(const Idx *idx, size_t i)
     const uint64_t bits = big_endian(idx->element + i * idx->stride * size, size);
     float single;
     double wide;
-    switch (idx->type) {
-    case SIGNED_BYTE:
-        return (int8_t)bits;
-    case INT_16:
-        return (int16_t)bits;
-    case INT_32:
-        return (int32_t)bits;
-    case FLOAT_32:
+    if (idx->type == FLOAT_32)
         return *(float *)memcpy(&single, &(uint32_t){ (uint32_t)bits }, sizeof single);
-    case FLOAT_64:
+    if (idx->type == FLOAT_64)
         return *(double *)memcpy(&wide, &bits, sizeof wide);
-    default:
-        return (double)bits;
-    }
+    const size_t above = idx->type == BYTE ? 0 : 64 - 8 * size; // the sign goes up, and spreads
+    return (double)((int64_t)(bits << above) >> above);
 }
 
-/* Converts whole numbers from 0 to 255, and pixels from 0 to 1, which are floats in steps of 1/255.
- */
+/* Converts whole numbers from 0 to 255, and pixels from 0 to 1: floats in steps of 1/255. */
 static uint8_t *to_bytes(const Idx *idx)
 {
     uint8_t *bytes = mem_calloc(idx->numel + 1, 1);
@@ -167,15 +158,14 @@ uint8_t *idx_convert(const char *path, int ndim, size_t *shape)
 {
     Idx idx = { .path = path };
     const bool is_turned = ndim == 3 && strncmp(strrchr(path, '/'), "/emnist-", 8) == 0;
-    gzFile file = gzopen(path, "rb");
-    const bool converts = file != NULL && read_header(&idx, file) &&
-                          (is_turned || idx.type != BYTE || idx.ndim != ndim);
+    gzFile file = gzopen(path, "rb"); // if NULL, gzread fails, and idx_read says why
+    const bool converts =
+        read_header(&idx, file) && (is_turned || idx.type != BYTE || idx.ndim != ndim);
     if (converts) {
         reshape(&idx, ndim);
         read_elements(&idx, file);
     }
-    if (file != NULL)
-        gzclose(file);
+    gzclose(file);
     if (!converts)
         return NULL;
 

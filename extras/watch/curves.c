@@ -28,9 +28,7 @@ static void write_settings(Curves *curves, uint64_t step)
         return;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         json_object_del(settings, own[i]);
-    char world_size[16];
-    snprintf(world_size, sizeof world_size, "%d", peers.world_size);
-    json_object_set_new(settings, "world-size", json_string(world_size));
+    json_object_set_new(settings, "world-size", json_sprintf("%d", peers.world_size));
     event_file_settings(&curves->events, step, settings);
     json_decref(settings);
 }
@@ -39,16 +37,13 @@ static void write_settings(Curves *curves, uint64_t step)
 static void write_places(Curves *curves, uint64_t step, const char *places)
 {
     char text[EVENT_FILE_MAX_TEXT] = "| rank | where it is |\n| --- | --- |\n";
-    for (int rank = 0; rank < peers.world_size; rank++) {
-        const size_t length = strlen(text);
-        if (length + 2 * PLACE_BYTES > sizeof text) {
-            snprintf(text + length, sizeof text - length, "| ... | %d more |\n",
-                     peers.world_size - rank);
-            break;
-        }
-        snprintf(text + length, sizeof text - length, "| %d | %s |\n", rank,
-                 places + (size_t)rank * PLACE_BYTES);
-    }
+    size_t length = strlen(text);
+    int rank = 0;
+    for (; rank < peers.world_size && length + 2 * PLACE_BYTES < sizeof text; rank++)
+        length += (size_t)snprintf(text + length, PLACE_BYTES + 32, "| %d | %s |\n", rank,
+                                   places + (size_t)rank * PLACE_BYTES);
+    if (rank < peers.world_size)
+        snprintf(text + length, PLACE_BYTES, "| ... | %d more |\n", peers.world_size - rank);
     event_file_text(&curves->events, "topology", step, text);
 }
 
@@ -60,16 +55,15 @@ void curves_init(Curves *curves, const Args *args, const Model *model, int rank,
                         .lr = args->lr,
                         .schedule = lr_schedule(args, steps_per_epoch),
                         .batch_size = args_batch_size(args, peers.world_size) };
-    char *places = mem_calloc((size_t)peers.world_size, PLACE_BYTES); // used on rank 0
-    peers_gather(peers.place, places, PLACE_BYTES);
     if (rank == 0) {
         event_file_open(&curves->events, args->metrics_dir, model->step + 1);
         write_settings(curves, model->step + 1);
-        if (places[0] != '\0')
-            write_places(curves, model->step + 1, places);
         curves->grads = mem_calloc(model->numel, sizeof *curves->grads);
         look_at_clock(curves, model->step);
     }
+    char *places = peers.places != NULL ? peers.places() : NULL;
+    if (rank == 0 && places != NULL)
+        write_places(curves, model->step + 1, places);
     free(places);
 }
 

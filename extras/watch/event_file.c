@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -270,13 +271,14 @@ void event_file_text(EventFile *events, const char *tag, uint64_t step, const ch
     write_for_plugin(events, tag, step, "text", &(Message){ .length = 0 }, &tensor);
 }
 
-/* Appends an entry of SessionStartInfo.hparams: a number where the text is one. */
+/* Appends an entry of SessionStartInfo.hparams: a number where the text is one, but not "nan",
+ * which the JSON of TensorBoard's page cannot have. */
 static void put_setting(Message *info, const char *name, const char *text)
 {
     char *end = NULL;
     const double number = strtod(text, &end);
     Message value = { .length = 0 }, entry = { .length = 0 };
-    if (end != text && *end == '\0')
+    if (end != text && *end == '\0' && isfinite(number))
         put_double(&value, 2, number); // google.protobuf.Value.number_value
     else
         put_bytes(&value, 3, text, strlen(text)); // google.protobuf.Value.string_value

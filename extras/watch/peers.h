@@ -14,13 +14,15 @@ enum { PLACE_BYTES = 256 };
 typedef struct {
     int rank, world_size;
     const char *backend; // "tcp"; NULL without a group
-    char place[PLACE_BYTES]; // where this rank is; empty without a group
     // Collective over all ranks, or between two. NULL if world_size is 1.
     void (*sum)(double *values, size_t count);
     void (*min)(double *values, size_t count);
     void (*max)(double *values, size_t count);
     void (*send)(const void *data, size_t bytes, int to);
     void (*receive)(void *data, size_t bytes, int from);
+    // Returns where each rank is, PLACE_BYTES each; free it. Collective. NULL without a group, or
+    // in one that survives a failure, since a rank that joins later would call it alone.
+    char *(*places)(void);
 } Peers;
 
 extern Peers peers; // world_size is 1 until a group is formed, and again when it is destroyed

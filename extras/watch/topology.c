@@ -1,4 +1,4 @@
-/* Each rank writes its line to the store, and rank 0 prints them. */
+/* An all_gather, unlike messages to rank 0, needs no connection between that and every rank. */
 #include "extras/watch/topology.h"
 
 #include <stdio.h>
@@ -6,10 +6,11 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/memory.h"
 #include "common/comm/backend.h"
 #include "common/comm/dist_env.h"
 
-void topology_place(const ProcessGroup *pg, char line[PLACE_BYTES])
+static void describe_place(const ProcessGroup *pg, char line[PLACE_BYTES])
 {
     char host[64] = "", cores[DIST_ENV_CORES_BYTES], device[16] = "cpu";
     const Launcher *launcher = launcher_find();
@@ -26,20 +27,18 @@ void topology_place(const ProcessGroup *pg, char line[PLACE_BYTES])
              device, dist_env_cores(cores));
 }
 
-void topology_print(const ProcessGroup *pg)
+char *topology_gather(ProcessGroup *pg)
 {
-    char line[PLACE_BYTES], key[STORE_KEY_BYTES];
-    topology_place(pg, line);
-    if (pg->store == NULL) { // ranks of MPI have no store
-        log_info("rank %d: %s", pg->rank, line);
-        return;
-    }
-    store_set(pg->store, process_group_key(pg, "place of rank", pg->rank, key), line, strlen(line));
-    for (int rank = 0; pg->rank == 0 && rank < pg->world_size; rank++) {
-        char theirs[PLACE_BYTES] = "";
-        process_group_key(pg, "place of rank", rank, key);
-        CHECK(store_try_wait(pg->store, key, pg->timeout), "rank %d did not say where it is", rank);
-        store_get(pg->store, key, theirs, sizeof theirs - 1);
-        log_info("rank %d: %s", rank, theirs);
-    }
+    char line[PLACE_BYTES] = "", *places = mem_calloc((size_t)pg->world_size, PLACE_BYTES);
+    describe_place(pg, line);
+    all_gather(pg, line, places, PLACE_BYTES, UINT8);
+    return places;
+}
+
+void topology_print(ProcessGroup *pg)
+{
+    char *places = topology_gather(pg);
+    for (int rank = 0; pg->rank == 0 && rank < pg->world_size; rank++)
+        log_info("rank %d: %s", rank, places + (size_t)rank * PLACE_BYTES);
+    free(places);
 }

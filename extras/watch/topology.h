@@ -5,11 +5,9 @@
 #include "common/comm/process_group.h"
 #include "extras/watch/peers.h"
 
-/* Writes where this rank is: node, host, device and cores. Local. */
-void topology_place(const ProcessGroup *pg, char line[PLACE_BYTES]);
+/* Returns node, host, device and cores of each rank, PLACE_BYTES each. Free them. Collective. */
+char *topology_gather(ProcessGroup *pg);
 
-/* Lists all ranks on rank 0: node, host, device and cores. Each of MPI's ranks prints its own line.
- * Dies if a rank does not report its place within the group's timeout. Collective. */
-void topology_print(const ProcessGroup *pg);
+void topology_print(ProcessGroup *pg); // lists them on rank 0; collective
 
 #endif

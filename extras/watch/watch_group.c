@@ -46,6 +46,11 @@ static void receive_bytes(void *data, size_t bytes, int from)
     pg_recv(group, data, bytes, UINT8, from);
 }
 
+static char *gather_places(void)
+{
+    return topology_gather(group);
+}
+
 /* Marks a call on the GPU: it lasts from the first mark, or when the communication stream is free,
  * to the second mark. A call that is part of a graph, recorded or replayed, has none. */
 static void see_on_gpu(const Collective *collective, CollectiveState state)
@@ -121,8 +126,8 @@ void watch_group_formed(ProcessGroup *pg, const Args *args)
                      .min = min_values,
                      .max = max_values,
                      .send = send_bytes,
-                     .receive = receive_bytes };
-    topology_place(pg, peers.place);
+                     .receive = receive_bytes,
+                     .places = pg->survives ? NULL : gather_places };
     journal_group(pg);
     stream = pg->backend->stream != NULL ? pg->backend->stream(pg->state) : NULL;
     observes_calls = recording_enabled(args) || explain_enabled(pg->rank);

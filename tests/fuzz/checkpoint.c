@@ -1,16 +1,17 @@
 /*
- * Checkpoints of the linear model, for --resume and --init-from. The input is a header up to an
- * empty line, then the tensors' bytes; the header's length is put before it here, and its checksum
- * counts as correct (world.h).
+ * Checkpoints of the linear model, for --resume and --init-from, and folders with an index and two
+ * files. The input is a header up to an empty line, then the tensors' bytes; the header's length is
+ * put before it here, and its checksum counts as correct (world.h).
  */
 #include "common/save/checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/fuzz/targets.h"
 
-enum { RESUME = 1, MAX_BYTES = 1 << 16 };
+enum { RESUME = 1, FOLDER = 2, MAX_BYTES = 1 << 16 };
 
 /* Writes the file to bytes; returns its size. */
 static size_t make_file(Input input, uint8_t *bytes)
@@ -24,13 +25,39 @@ static size_t make_file(Input input, uint8_t *bytes)
     return sizeof header + header + data;
 }
 
+static void write_part(const char *name, const uint8_t *bytes, size_t size)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", world_folder(), name);
+    unlink(path);
+    FILE *file = size > 0 ? fopen(path, "wb") : NULL;
+    if (file != NULL)
+        EXPECT(fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+}
+
+/* Writes a model in parts: the index, and two files. Removes those whose input is empty. */
+static void make_folder(Input input, uint8_t *bytes)
+{
+    static const char *const names[] = { "model-00001-of-00002.safetensors",
+                                         "model-00002-of-00002.safetensors" };
+    const Input index = input_part(&input);
+    write_part("model.safetensors.index.json", index.data, index.size);
+    for (int i = 0; i < 2; i++) {
+        const Input part = input_part(&input);
+        write_part(names[i], bytes, part.size > 0 ? make_file(part, bytes) : 0);
+    }
+}
+
 void fuzz_checkpoint(Input input)
 {
     static uint8_t bytes[MAX_BYTES];
     const uint8_t kind = input_byte(&input);
     if (input.size > MAX_BYTES - sizeof(uint64_t))
         return;
-    const char *path = world_file(bytes, make_file(input, bytes));
+    const bool is_folder = kind & FOLDER;
+    if (is_folder)
+        make_folder(input, bytes);
+    const char *path = is_folder ? world_folder() : world_file(bytes, make_file(input, bytes));
 
     Args args;
     args_defaults(&args, "linear");

@@ -7,6 +7,7 @@
 #include "common/base/memory.h"
 #include "tests/fuzz/targets.h"
 #include "tools/doctor/diagnosis.h"
+#include "tools/doctor/torch_form.h"
 
 enum { NUM_RANKS = 2 };
 
@@ -30,6 +31,17 @@ static void write_record(const char *path, Input *input)
     free(record);
 }
 
+/* Writes the records for PyTorch's analyser: a dictionary for each rank that has one. */
+static void write_for_torch(const Attempt *attempt)
+{
+    char path[128];
+    EXPECT(torch_form_write(attempt, world_folder()) >= 1);
+    for (int rank = 0; rank < NUM_RANKS; rank++) {
+        snprintf(path, sizeof path, "%s/rank_%d", world_folder(), rank);
+        EXPECT((unlink(path) == 0) == (attempt->flight[rank].record != NULL));
+    }
+}
+
 void fuzz_flight(Input input)
 {
     char path[NUM_RANKS][128], text[DIAGNOSIS_BYTES];
@@ -44,6 +56,7 @@ void fuzz_flight(Input input)
         diagnose(&attempt, &times, 1000, text);
         EXPECT(strlen(text) > 0 && strlen(text) < sizeof text);
         free(times.rank);
+        write_for_torch(&attempt);
     }
     attempt_free(&attempt);
     for (int rank = 0; rank < NUM_RANKS; rank++)

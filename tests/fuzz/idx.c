@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "tests/fuzz/targets.h"
 
-enum { IMAGES = 1, PACKED = 2, MAX_BYTES = 1 << 16 };
+enum { IMAGES = 1, PACKED = 2, TURNED = 4, MAX_BYTES = 1 << 16 };
 
 /* Compresses the input. Returns the number of bytes written to packed. */
 static size_t pack(Input input, uint8_t *packed)
@@ -32,12 +33,13 @@ void fuzz_idx(Input input)
     if (kind & PACKED)
         input = (Input){ packed, pack(input, packed), false };
 
-    char folder[64], *name = NULL;
-    snprintf(folder, sizeof folder, "%s", world_file(input.data, input.size));
-    name = strrchr(folder, '/');
-    *name++ = '\0';
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", world_folder(), kind & TURNED ? "emnist-t" : "t");
+    unlink(path);
+    EXPECT(symlink(world_file(input.data, input.size), path) == 0);
     size_t shape[3] = { 0, 1, 1 };
-    uint8_t *bytes = idx_read(folder, name, kind & IMAGES ? 3 : 1, shape);
+    uint8_t *bytes = idx_read(world_folder(), strrchr(path, '/') + 1, kind & IMAGES ? 3 : 1, shape);
+    unlink(path);
     unsigned sum = 0;
     for (size_t i = 0; i < shape[0] * shape[1] * shape[2]; i++)
         sum += bytes[i];

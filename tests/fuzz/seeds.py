@@ -85,7 +85,10 @@ for text, (r, w) in ranks.items():
 # Files.
 images = struct.pack(">4I", 0x803, 2, 3, 2) + bytes(range(12))
 labels = struct.pack(">2I", 0x801, 3) + b"\1\2\3"
-for kind, file in [(1, images), (3, images), (0, labels), (2, labels), (0, gzip.compress(labels, mtime=0))]:
+floats = struct.pack(">5I2f", 0xd04, 1, 1, 2, 1, 0.2, 1)
+table = struct.pack(">3I8i", 0xc02, 1, 8, 7, *range(7))
+for kind, file in [(1, images), (3, images), (0, labels), (2, labels), (0, gzip.compress(labels, mtime=0)), (5, images),
+                   (1, floats), (7, floats), (0, table)]:
     seed("idx", bytes([kind]), file)
 tensors = {"__metadata__": {"format": "pt"}, "d": {"dtype": "F64", "shape": [1, 2], "data_offsets": [0, 16]},
            "l": {"dtype": "I64", "shape": [], "data_offsets": [16, 24]},
@@ -118,6 +121,14 @@ first = next(name for name in json.loads(header) if name.endswith("weight") and 
 text = json.dumps(weights).replace("linear.weight", first).replace("linear.bias", first.replace("weight", "bias"))
 seed("checkpoint", b"\n", b"{}")  # no tensors
 seed("checkpoint", b"\0", text, b"\n\n", bytes(84))
+names = json.loads(text)
+files = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+for index in [{"metadata": {"total_size": 84}, "weight_map": dict(zip(names, files))}, {"weight_map": {name: files[1] for name in names}},
+              {"weight_map": {first: "../" + files[0]}}, None]:
+    index = json.dumps(index) if index else ""
+    parts = [json.dumps({name: {**entry, "data_offsets": [0, entry["shape"][-1] * 4]}}) + "\n\n" + "\0" * 4 * entry["shape"][-1]
+             for name, entry in names.items()]
+    seed("checkpoint", b"\2", *(part(piece.encode()) for piece in [index, *parts]))
 halves = text.replace("F32", "F16").replace("80", "40").replace("84", "42").replace("module.", "model._orig_mod.")
 seed("checkpoint", b"\0", halves, b"\n\n", bytes(42))
 seed("checkpoint", b"\1", header.replace(b"[1,20]", b"[20,1]"), b"\n\n", rest)

@@ -1,5 +1,6 @@
 #include "tests/fuzz/world.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -142,8 +143,14 @@ const char *world_file(const void *data, size_t size)
 
 static char folder[4096];
 
+/* Removes the folder and what a run has left in it that ended in the middle. */
 static void remove_folder(void)
 {
+    DIR *directory = opendir(folder);
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;)
+        unlinkat(dirfd(directory), entry->d_name, 0); // has no effect on "." and ".."
+    if (directory != NULL)
+        closedir(directory);
     rmdir(folder);
 }
 

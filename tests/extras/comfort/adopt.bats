@@ -70,6 +70,7 @@ refused() { # WORDS FILE: in one line, by a tool
     split "$scratch/indexed" ""
     split "$scratch/numbered" "index = {}"
     split "$scratch/alone" "index, parts = {}, {'model-00001-of-00001.safetensors': tensors}"
+    touch "$scratch/alone/model-00001-of-00009.safetensors.part" # of a download
     split "$scratch/named" "parts = {'a.safetensors': tensors}; index = {tensor: 'a.safetensors' for tensor in tensors}"
     for folder in indexed numbered alone named; do
         tools/evaluate "$scratch/$folder" --dataset digits >"$scratch/told"
@@ -91,6 +92,10 @@ refused() { # WORDS FILE: in one line, by a tool
     refused '"fc9.bias", which is not in it' "$scratch/lies"
     split "$scratch/away" "index['fc1.bias'] = '../gone/' + names[0]"
     refused 'names no file for "fc1.bias"' "$scratch/away"
+    split "$scratch/away" "index['fc1.bias'] = '$scratch/gone/' + names[0]"
+    refused 'names no file for "fc1.bias"' "$scratch/away"
+    split "$scratch/away" "index['fc1.bias'] = '..'"
+    refused 'is no regular file' "$scratch/away"
     split "$scratch/two" "index = {}; parts['model-00001-of-00002.safetensors'] = {}"
     refused "the parts of two models" "$scratch/two"
     mkdir "$scratch/empty"

@@ -234,6 +234,8 @@ static void test_unclear_is_named_in_words(void **state)
     assert_dies_saying(read_t, "t", 1, "signed bytes", "is -1");
     write_idx("t", 13, 3, (uint32_t[]){ 1, 1, 1 }, 4, (uint64_t[]){ 0x7fc00000 }, 1);
     assert_dies_saying(read_t, "t", 1, "32-bit floats", "nan");
+    write_idx("t", 13, 3, (uint32_t[]){ 1, 1, 1 }, 4, (uint64_t[]){ 0x3fc00000 }, 1);
+    assert_dies_saying(read_t, "t", 1, "32-bit floats", "is 1.5");
     write_idx("t", 8, 4, (uint32_t[]){ 1, 2, 2, 3 }, 1, numbers, 12);
     assert_dies_saying(read_t, "t", 1, "bytes in 4 dimensions (1 x 2 x 2 x 3)", "as bytes in 3");
     assert_null(strstr(err, "delete"));

@@ -3,6 +3,7 @@
  * tests/against/torch/events.bats shows that TensorBoard itself reads them.
  */
 #include <dirent.h>
+#include <jansson.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -103,6 +104,40 @@ static void test_two_in_a_second(void **state)
     assert_string_not_equal(first.path, second.path);
     event_file_close(&first);
     event_file_close(&second);
+}
+
+/* A text and settings, by the fields of TensorFlow's summary.proto and tensor.proto, of the
+ * plugin's plugin_data.proto, and of struct.proto. */
+static void test_plugins(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "\x08\x07\x12\x00\x42\x05| a |"; // tensor: a string without dimensions
+    static const char plugin[] = "\x4a\x0c\x0a\x08\x0a\x04text\x12\x00\x20\x02"; // metadata
+    static const char *const entries[] = {
+        "\x0a\x0f\x0a\x02lr\x12\x09\x11\0\0\0\0\0\0\xe0\x3f", // 0.5
+        "\x0a\x0e\x0a\x05model\x12\x05\x1a\x03"
+        "cnn",
+        "\x0a\x0d\x0a\x04path\x12\x05\x1a\x03nan",
+    };
+    unsigned char bytes[512];
+    EventFile events;
+    assert_int_equal(clear_folder(NULL), 0);
+    event_file_open(&events, folder, 1);
+    event_file_text(&events, "places", 1, "| a |");
+    json_t *settings = json_pack("{ss ss ss}", "lr", "0.5", "model", "cnn", "path", "nan");
+    event_file_settings(&events, 1, settings);
+    json_decref(settings);
+    event_file_close(&events);
+    const size_t size = file_get(events.path, bytes, sizeof bytes);
+    assert_non_null(memmem(bytes, size, text, sizeof text - 1));
+    assert_non_null(memmem(bytes, size, plugin, sizeof plugin - 1));
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
+        assert_non_null(memmem(bytes, size, entries[i], 2 + (size_t)entries[i][1]));
+
+    event_file_open(&events, folder, 2); // keeps them
+    event_file_close(&events);
+    assert_int_equal(clear_folder(NULL), 0);
 }
 
 /* Writes the file of a run of steps 1 to 4, in a folder without files. */
@@ -248,9 +283,13 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),           cmocka_unit_test(test_checksums),
-        cmocka_unit_test(test_two_in_a_second), cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_cut_no_others),   cmocka_unit_test(test_cut_no_live_file),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_checksums),
+        cmocka_unit_test(test_plugins),
+        cmocka_unit_test(test_two_in_a_second),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_cut_no_others),
+        cmocka_unit_test(test_cut_no_live_file),
         cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

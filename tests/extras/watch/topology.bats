@@ -17,6 +17,13 @@ setup() {
     done
 }
 
+@test "TensorBoard's text of a run lists them, too" {
+    run -0 $DDPRUN --nproc-per-node 2 $TRAIN 0 $LINEAR --device cpu --checkpoint-dir "$OUT/c" --metrics-dir "$OUT/m"
+    for rank in 0 1; do
+        [ "$(grep -acE "^\| $rank \| node 0, host [^ ]+, local rank $rank, cpu, cores [0-9,-]+ \|\$" "$OUT"/m/events.*)" -eq 1 ]
+    done
+}
+
 @test "--show-topology under mpirun, which does not number the nodes" {
     run -0 --separate-stderr env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1 \
         04_slurm_multinode/train 0 $LINEAR --device cpu --show-topology on --checkpoint-dir "$OUT/c"

@@ -43,6 +43,14 @@ same() {
     same all_again 2 --inject kill:0:5,kill:1:5
 }
 
+@test "a new rank with --metrics-dir makes no call that the others do not make" {
+    for victim in 0 1; do
+        same metrics 4 --metrics-dir "$OUT/m" --inject "kill:$victim:6"
+        echo "$output"
+        [ "$(grep -c "generation [0-9]* goes on" <<<"$output")" -eq 1 ]
+    done
+}
+
 @test "a rank that hangs is killed after --timeout, and replaced" {
     for victim in 0 2; do
         same stopped 4 --timeout "$(scaled_timeout 2)" --inject "stop:$victim:6"
