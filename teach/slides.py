@@ -132,7 +132,8 @@ def margin_of(line, kind):
 
 def cut(line, columns, kind):
     """Where a line that is too long is broken. Code: before a comment; else before an operator or behind a comma, where the
-    fewest brackets are open. A command: before an option or a bar, but not within quotes. Otherwise between two words."""
+    fewest brackets are open. A command: before an option or a bar, but neither early nor within quotes. Otherwise between two
+    words."""
     margin = len(margin_of(line, kind))
     comment = line.find(" // ") if kind == "code" else -1
     if margin < comment <= columns:
@@ -141,7 +142,7 @@ def cut(line, columns, kind):
     def depth(at):
         return sum((c in "([{") - (c in ")]}") for c in line[:at]) if kind == "code" else 0
     places = [at for at in range(margin + 1, columns + 1) if line[at] == " " and (kind == "" or line[:at].count("'") % 2 == 0)]
-    wanted = [at for at in places if kind in CUT and CUT[kind].match(line, at)] or places
+    wanted = [at for at in places if kind in CUT and CUT[kind].match(line, at) and (kind == "code" or 3 * at > columns)] or places
     return min(wanted, key=lambda at: (depth(at), -at), default=0)
 
 
@@ -168,8 +169,19 @@ def closer(lines):
     return ["".join(line[i:i + 1] for i in kept).rstrip() if line in rows else line for line in lines]
 
 
+def joined(lines):
+    """The lines; a command that goes on in the next line is one again, to be broken where the slide needs it."""
+    made = []
+    for line in lines:
+        if made and isinstance(made[-1], Typed) and isinstance(line, Typed) and made[-1].endswith(" \\"):
+            line = Typed(made.pop()[:-1] + line.lstrip())
+        made.append(line)
+    return made
+
+
 def code_html(kind, lines, room=34):
     """A block; a long diff is cut to its changed lines."""
+    lines = joined(lines)
     if kind == "diff" and len(lines) > 18:
         lines = [line for line in lines if line[:1] in "+-"]
     while not lines[0].strip(" +-"):
@@ -290,7 +302,7 @@ def deck_html(deck):
         figure, notes = "", "".join(f"<p>{text(line)}</p>" for line in all_of("say"))
         for wanted in all_of("show"):
             item, page = find_item(wanted, deck)
-            frame = "".join(moving_html(named, DOCS) for named in all_of("moving"))
+            frame = "".join(moving_html(named, DOCS) for named in all_of("moving") if not figure)
             figure += f"<figure{' class=moving' if frame else ''}>{figure_html(item, all_of('only'), 13 if figure else 34)}{frame}</figure>"
             notes += f'<p class="from">{page}, “{text(item.section)}”: {text(item.before)}</p>'
         points = "".join(f"<li>{text(line)}</li>" for line in all_of("point"))

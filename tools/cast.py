@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Usage: tools/cast.py [OUT.svg]      (or: make cast)
 
-Records a real terminal with script(1): two ranks train, one is killed, the job resumes, and the file has the bytes of a run
-without a fault. Draws the recording as an SVG that plays once and stays at its last picture: docs/cast.svg."""
+Records a real terminal with script(1): two ranks have equal losses; then one is killed, the job resumes, and the file has the
+bytes of a run without a fault. Draws the recording as an SVG that plays once, faster than it was: docs/cast.svg. Its first and
+its last picture are a poster, the lines of the recording that tell the story."""
 import os
 import re
 import shutil
@@ -15,22 +16,23 @@ from html import escape
 from colours import colours
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-COLUMNS, ROWS, FRAME, LONGEST = 98, 21, 0.12, 1.0  # seconds: pictures closer than FRAME are one, longer pauses are cut
-RUN = "05_fault_tolerance/run.sh 2 --epochs 3 --num-samples 640 --threads 1 --save-every 0 --save-every-steps 8"
-COMMANDS = (f"{RUN} --inject kill:1:21 --checkpoint-dir $D/killed", "cmp $D/quiet/cnn_digits.safetensors "
-            "$D/killed/cnn_digits.safetensors && echo the same bytes")
+COLUMNS, ROWS, LENGTH, STILL = 60, 10, 12, 1.5  # seconds: of all, and of the poster before and behind the recording
+FRAME, LONGEST, READ = 0.12, 1.0, 2.0  # recorded seconds: closer pictures are one, longer pauses are cut, a line to read stays
+QUIET = "05_fault_tolerance/run.sh 2 --epochs 2 --checkpoint-dir quiet"
+COMMANDS = ("STAGE=b 02_multi_gpu_spawn/run.sh 2 --epochs 1", "05_fault_tolerance/run.sh 2 --inject kill:1:21 \\\n"
+            "--epochs 2 --save-every-steps 8 --checkpoint-dir killed", "cmp {quiet,killed}/cnn* && echo the same bytes")
+POSTER = ("$ STAGE=b", "Test Epoch: 0", "Test Epoch: 0", "$ 05_", "> --epochs", "was killed by SIGKILL", "resumes from", "done in", "$ cmp",
+          "the same bytes")  # in the rows of the recording, in this order
+TO_READ = ("Test Epoch", "was killed by", "resumes from", "done in")
 
 
-def session(folder):
+def session():
     """What runs in the recorded terminal: types each command, then runs it."""
     for command in COMMANDS:
-        shown = command.replace("$D/", "")
-        for letter in f"$ {shown}\n":
+        for letter in "$ " + command.replace("\n", "\n> ") + "\n":
             print(letter, end="", flush=True)
             time.sleep(0.012)
-        # Only the places of files are shortened.
-        run = f"{{ {command.replace('$D', folder)}; }} 2>&1 | sed -u 's|{folder}/||g'"
-        subprocess.run(["bash", "-c", run], cwd=ROOT, check=True)
+        subprocess.run(["bash", "-c", command], check=True)
 
 
 class Screen:
@@ -69,7 +71,7 @@ def row_svg(row, y, names):
     text = "".join(letter for letter, _ in row).rstrip()
     if not text:
         return ""
-    css = "c" if text.startswith("$ ") else "f" if "fatal:" in text or "SIGKILL" in text else \
+    css = "c" if text.startswith(("$ ", "> ", "Test ")) else "f" if "fatal:" in text or "SIGKILL" in text else \
         "g" if "resumes from" in text or text.startswith("the same bytes") else "o"
     runs = [["", row[0][1]]]
     for letter, colour in row[:len(text)]:
@@ -87,12 +89,12 @@ def draw(frames):
     css = open(os.path.join(ROOT, "docs/colours.css"), encoding="utf-8").read()
     for name, number in re.findall(r"--([\w-]+)-ansi: (\d+);", css):
         names.setdefault(int(number), dark[name + "-ink"])
-    width, height, end = 16 * 2 + 7.83 * COLUMNS, 24 + 19 * ROWS, frames[-1][0] + 0.01
+    width, height, end = 16 * 2 + 7.83 * COLUMNS, 24 + 19 * ROWS, LENGTH
     keys = "".join(f"{100 * at / end:.2f}%{{transform:translateY({-height * i}px)}}" for i, (at, _) in enumerate(frames))
     body = "".join(f'<g transform="translate(0 {height * i})">' + "".join(row_svg(row, 28 + 19 * k, names) for k, row in enumerate(picture)) + "</g>\n"
                    for i, (_, picture) in enumerate(frames))
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}" role="img">
-<title>Two ranks train, rank 1 is killed, the job resumes from a snapshot, and ends with the same bytes</title>
+<title>Two ranks have equal losses; rank 1 is killed, the job resumes from a snapshot, and ends with the same bytes</title>
 <style>
 text {{ font: 13px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; white-space: pre; }}
 .c {{ fill: {dark["text"]}; }} .o {{ fill: {dark["muted"]}; }} .f {{ fill: {dark["fault-ink"]}; }} .g {{ fill: {dark["ok-ink"]}; }}
@@ -107,36 +109,57 @@ text {{ font: 13px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono",
 """
 
 
+def poster(rows):
+    """The rows of a recording that tell its story."""
+    chosen, rows = [], iter(rows)
+    for words in POSTER:
+        chosen.append(next(row for row in rows if words in "".join(letter for letter, _ in row)))
+    return chosen
+
+
 def frames_of(typescript, timing):
-    """The pictures of a recording: script's output, and its lines of "SECONDS BYTES"."""
+    """The pictures of a recording, script's output and its lines of "SECONDS BYTES", and all of its rows."""
     screen, frames, at, shown, place = Screen(), [], 0, -1, typescript.index(b"\n") + 1
     for line in timing.splitlines():
         seconds, size = line.split()
+        text = typescript[place:place + int(size)].decode("utf-8", "replace")
         at += min(float(seconds), LONGEST)
-        screen.write(typescript[place:place + int(size)].decode("utf-8", "replace"))
+        screen.write(text)
         place += int(size)
-        if at - shown >= FRAME:
+        to_read = any(words in text for words in TO_READ)
+        if at - shown >= FRAME or to_read:
             frames.append((at, screen.picture()))
             shown = at
-    return [*frames, (at + FRAME, screen.picture())]
+        at += READ if to_read else 0
+    return [*frames, (at + FRAME, screen.picture())], screen.rows
+
+
+def film(frames, still):
+    """The frames between two posters, at the speed that makes all of it LENGTH seconds long."""
+    speed = frames[-1][0] / (LENGTH - 2 * STILL)
+    return [(0, still), *((STILL + at / speed, picture) for at, picture in frames[:-1]), (LENGTH - STILL, still)]
 
 
 def main():
     if sys.argv[1:2] == ["--session"]:
-        return session(sys.argv[2])
-    out = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "docs/cast.svg")
+        return session()
+    out = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "docs/cast.svg"))
     if not shutil.which("script"):
         sys.exit("cast: no script(1) here: it is in the package util-linux or bsdutils")
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(f"{RUN} --checkpoint-dir {folder}/quiet", shell=True, cwd=ROOT, check=True, capture_output=True)
-        inside = f"stty cols {COLUMNS} rows {ROWS}; exec {sys.executable} {os.path.abspath(__file__)} --session {folder}"
-        subprocess.run(["script", "-q", "-e", "-c", inside, "--log-out", folder + "/out", "--log-timing", folder + "/timing"],
+        for step in ("02_multi_gpu_spawn", "05_fault_tolerance"):
+            os.symlink(os.path.join(ROOT, step), os.path.join(folder, step))
+        subprocess.run(QUIET, shell=True, cwd=folder, check=True, capture_output=True)
+        inside = f"stty cols {COLUMNS} rows {ROWS}; exec {sys.executable} {os.path.abspath(__file__)} --session"
+        recorder = ["script", "-q", "-e", "-c", inside, "--log-out", "out", "--log-timing", "timing"]
+        subprocess.run(["unshare", "-ru", "sh", "-c", 'hostname myhost && exec "$@"', "sh", *recorder], cwd=folder,
                        check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         with open(folder + "/out", "rb") as typescript, open(folder + "/timing", encoding="ascii") as timing:
-            svg = draw(frames_of(typescript.read(), timing.read()))
-    assert "the same bytes" in svg and "SIGKILL" in svg and len(svg.encode()) <= 300000, len(svg)
+            frames, rows = frames_of(typescript.read(), timing.read())
+    svg = draw(film(frames, poster(rows)))
+    assert len(svg.encode()) <= 300000, len(svg)
     with open(out, "w", encoding="utf-8") as file:
-        file.write(svg.replace(os.uname().nodename, "myhost"))
+        file.write(svg)
     print(out, len(svg), "bytes")
 
 

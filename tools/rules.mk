@@ -15,7 +15,7 @@ $(BUILD)/tools/moving/messages: %: %.o $(BUILD)/libcommon.a
 -include $(BUILD)/tools/moving/messages.d
 
 # A recording of a terminal, docs/cast.svg: a rank is killed, and the job ends with the same bytes.
-cast: 05
+cast: 02 05
 	@tools/cast.py
 
 # How each C file is compiled, for clangd and editors.

@@ -16,6 +16,7 @@
 #define FLIGHT_FILE "rank%d.flight"
 #define FLIGHT_MAGIC "ddpfly1" // and a 0 byte
 #define MAX_FLIGHT_RANKS 4096
+#define FLIGHT_MAX_STEPS (UINT64_C(1) << 53) // larger numbers are not exact in JSON
 
 enum { FLIGHT_ENTRIES = 512, FLIGHT_FRAMES = 12 };
 
@@ -47,7 +48,7 @@ typedef struct {
     char disk[512]; // that disk, and the file being written
     uint64_t steps, steps_per_epoch; // of the whole run; 0: no step is done yet
     _Atomic uint64_t step; // steps done
-    _Atomic double loss; // this rank's, at the last step that was logged
+    _Atomic double loss; // this rank's, at the last logged step
     FlightEntry entry[FLIGHT_ENTRIES];
 } FlightRecord;
 

@@ -165,7 +165,8 @@ void flight_recorder_step(FlightRecorder *recorder, const Args *args, const Opti
         return;
     record->steps = steps < args->max_steps ? steps : args->max_steps;
     record->steps_per_epoch = optim->schedule.steps_per_epoch;
-    if ((step - 1) % record->steps_per_epoch % (uint64_t)args->log_interval == 0)
+    const bool first = record->step == 0; // perhaps far from the next logged step, after a resume
+    if (first || (step - 1) % record->steps_per_epoch % (uint64_t)args->log_interval == 0)
         record->loss = (double)model_loss(optim->model);
     record->step = step;
 }

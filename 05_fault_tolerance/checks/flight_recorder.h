@@ -30,7 +30,7 @@ void flight_recorder_join(FlightRecorder *recorder, ProcessGroup *pg);
 void flight_recorder_disk(FlightRecorder *recorder, const char *disk, const char *file);
 
 /* Notes how far the training is, after each step. The loss is that of the last logged step, because
- * only there does the host wait for it anyway. Local. */
+ * only there does the host wait for it anyway, or else of this process's first. Local. */
 void flight_recorder_step(FlightRecorder *recorder, const Args *args, const Optimizer *optim);
 
 /* Ends the record; call it at the end of a successful run, after process_group_destroy. Local. */

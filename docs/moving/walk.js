@@ -20,23 +20,23 @@ function rank(r, x, since) {
 const arrows = (y, back) => [[160, 210], [340, 380], [510, 560]].map(([from, to]) => `<path class="send" d="M${from} ${y}H${to}m-7 -5l7 5l-7 5${back ? `M${from + 7} ${y - 5}l-7 5l7 5` : ""}"/>`);
 
 const PARTS = () => part("02a:static int spawn(", box(95, 20, 180, 44, "parent: forks") + '<path class="line" d="M150 64L118 128M220 64L252 128"/>', "03:static int spawn(")
-    + part("03:static int spawn(", box(95, 14, 180, 50, "launcher: ddprun") + '<path class="line" d="M150 64L118 128M220 64L252 128"/>' + "") + part("03:RANK", words(72, 112, "RANK=0", "m") + words(298, 112, "RANK=1", "m"))
+    + part("03:static int spawn(", box(85, 14, 200, 50, "launcher: ddprun") + '<path class="line" d="M150 64L118 128M220 64L252 128"/>' + "") + part("03:RANK", words(72, 112, "RANK=0", "m") + words(298, 112, "RANK=1", "m"))
     + part("04:dist_env_init(", '<rect class="line" x="16" y="84" width="338" height="290" rx="16" stroke-dasharray="7 5"/><rect class="line" x="366" y="84" width="338" height="290" rx="16" stroke-dasharray="7 5"/>'
-        + words(185, 394, "node 0", "m") + words(535, 394, "node 1", "m") + box(445, 14, 180, 50, "launcher: ddprun") + '<path class="line" d="M500 64L468 128M570 64L602 128M275 39H445"/>')
+        + words(185, 394, "node 0", "m") + words(535, 394, "node 1", "m") + box(435, 14, 200, 50, "launcher: ddprun") + '<path class="line" d="M500 64L468 128M570 64L602 128M285 39H435"/>')
     + rank(0, 30, "") + rank(1, 210, "02a:static int spawn(") + rank(2, 380, "04:dist_env_init(") + rank(3, 560, "04:dist_env_init(")
     + part("02b:process_group_init(", '<path class="line" d="M95 362V384H275V362" stroke-dasharray="3 3"/>' + words(185, 402, "process group: they can talk", "m"), "04:dist_env_init(")
     + part("02b:broadcast(&pg", arrows(193, false)[0]) + part("04:dist_env_init(", arrows(193, false).slice(1).join(""))
     + part("02b:all_reduce(pg, model->grads", arrows(271, true)[0]) + part("04:dist_env_init(", arrows(271, true).slice(1).join(""))
-    + part("04:scratch.h", box(110, 404, 150, 34, "a disk of its own", "sunk") + box(460, 404, 150, 34, "a disk of its own", "sunk"))
-    + part("05:diagnostics_init", box(30, 460, 190, 40, "record of collectives", "sunk")) + part("05:snapshots_init", box(265, 460, 190, 40, "snapshot ✓", "ok"))
-    + part("05:stop_listen", '<path class="cross" d="M255 200l40 60m0 -60l-40 60"/>' + box(500, 460, 190, 40, "attempt 1 resumes ✓", "ok"));
+    + part("04:scratch.h", box(90, 404, 190, 34, "a disk of its own", "sunk") + box(440, 404, 190, 34, "a disk of its own", "sunk"))
+    + part("05:diagnostics_init", box(12, 460, 226, 40, "record of collectives", "sunk")) + part("05:snapshots_init", box(258, 460, 190, 40, "snapshot ✓", "ok"))
+    + part("05:stop_listen", '<path class="cross" d="M255 200l40 60m0 -60l-40 60"/>' + box(468, 460, 240, 40, "attempt 1 resumes ✓", "ok"));
 
 let stops = [], at = 0, moving = 0, jumping = false, place = -1; // place: where a key or button has led
 
 /* The stops: the first program, then each change; with the index at which each text of the drawing is reached. */
 function tell() {
     // In a frame a long line is broken behind a comma or before an operator: other spaces of code do not break.
-    const kept = (text) => one ? text.replace(/(?<![,;]|[^=!<>]=|\/\/.*) (?!\/\/|&& |\|\| )/g, "\u00a0") : text;
+    const kept = (text) => one ? text.replace(/(?<![,;]|[^=!<>]=|\/\/.*) (?!\/\/|&& |\|\| |\? )/g, "\u00a0") : text;
     const story = [], line = (text) => Object.assign(document.createElement("span"), { textContent: kept(text), className: { "+": "add", "-": "del" }[text[0]] ?? "" });
     const card = (why, lines) => {
         const element = Object.assign(document.createElement("article"), { className: "card hunk", tabIndex: -1 }), pre = document.createElement("pre");
@@ -76,7 +76,8 @@ function show() {
         group.classList.toggle("on", since <= at && at < until);
         group.classList.toggle("new", at > 0 && since === at);
     }
-    $("svg").setAttribute("viewBox", step < "04" ? "0 0 370 412" : "0 0 720 520");
+    $("svg").setAttribute("viewBox", step < "04" ? "0 10 370 400" : step < "05" ? "0 8 720 436" : "0 8 720 498");
+    $("svg").classList.toggle("wide", step >= "04");
     $("svg").setAttribute("aria-label", `Step ${step}, change ${number} of ${last}`);
     $("now").textContent = at === 0 ? "01: one process trains." : `${step}, change ${number} of ${last}`;
     for (const button of $("rail").children) button.toggleAttribute("aria-current", button.textContent === step);
@@ -106,7 +107,7 @@ onmessage = (event) => { document.documentElement.dataset.theme = event.data.the
 
 tell();
 $("lines").textContent = data.lines;
-$("picture").innerHTML = `<svg id="svg" role="img" viewBox="0 0 370 412">${PARTS()}</svg>`;
+$("picture").innerHTML = `<svg id="svg" role="img" viewBox="0 10 370 400">${PARTS()}</svg>`;
 const names = ["01", ...data.steps.map((step) => step.name)];
 $("rail").replaceChildren(...names.map((name) => Object.assign(document.createElement("button"), { type: "button", textContent: name, onclick: () => goStep(name) })));
 $("rail").hidden = $("keys").hidden = false;

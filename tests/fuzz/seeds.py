@@ -137,10 +137,14 @@ seed("metrics", b"\2", *(line % step for step in (1, 2, 3)))
 seed("metrics", b"\1", line % 1, '{"step":1e3}\n{"ste')
 
 
-# Flight records of two ranks: header, entries, header, entries.
+# Flight records of two ranks: header, entries, header, entries, and the ends of both headers.
 def header(rank, attempt=7):
     head = struct.pack("<8sIiiiiiQqqq", b"ddpfly1", 0, rank, 2, 0, 1, 1, 1, 10**9, attempt, 5)
     return head + b"host".ljust(64, b"\0") + b"/train"
+
+
+def end(disk_since, *progress):  # steps, steps of an epoch, step, loss
+    return struct.pack("<q", disk_since) + b"/disk".ljust(512, b"\0") + struct.pack("<QQQd", *progress)
 
 
 def call(op, kind=0, completed=9, failed=0, group=b""):
@@ -153,6 +157,8 @@ seed("flight", part(header(0)), part(call(0) + call(1, 1, 0, 9)), part(header(1)
 seed("flight", part(header(0)), part(call(0, 0, 0) + call(1, 8, 0)), part(header(1)), part(call(0, 5, 0)))
 seed("flight", *(piece for rank in (0, 1) for piece in (part(header(rank)), part(b"".join(map(call, range(9)))))))
 seed("flight", part(header(0, 0)), part(), part(header(1, 8)), part(call(0, group=b"node 0")))
+for bad in ((3, 2, 4, 0.5), (3, 0, 1, float("nan")), (2**64 - 1, 1, 2**64 - 1, float("inf"))):
+    seed("flight", *(piece for rank in (0, 1) for piece in (part(header(rank)), part(call(0)))), part(end(0, 40, 20, 3, 0.5)), part(end(9, *bad)))
 # Pictures: a JSON request, PGM of each kind, PNG of each colour type.
 def chunk(name, data):
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -1,17 +1,25 @@
 #!/usr/bin/env bats
 # The recording of a terminal that README begins with (make cast), and the player that draws it.
 
-@test "the recording is small, plays without a script, and ends with the same bytes" {
+@test "the recording is small, plays without a script, and begins and ends with its poster: equal losses, a kill, the same bytes" {
     [ "$(wc -c <docs/cast.svg)" -le 300000 ]
     run python3 -c '
-import xml.etree.ElementTree as tree
+import re, xml.etree.ElementTree as tree
 svg = tree.parse("docs/cast.svg").getroot()
-text = lambda group: "\n".join("".join(line.itertext()) for line in group if line.tag.endswith("text"))
-pictures = [text(g) for g in svg.iter("{http://www.w3.org/2000/svg}g") if "transform" in g.attrib]
+rows = lambda group: ["".join(line.itertext()) for line in group if line.tag.endswith("text")]
+pictures = [rows(g) for g in svg.iter("{http://www.w3.org/2000/svg}g") if "transform" in g.attrib]
 assert not list(svg.iter("{http://www.w3.org/2000/svg}script"))
-for words in ("--inject kill:1:21", "killed by SIGKILL", "resumes from killed/snapshot_e1_s16", "cmp quiet/"):
-    assert any(words in picture for picture in pictures), words
-print(pictures[-1].split("\n")[-1])'
+assert max(map(len, pictures)) <= 10 and max(len(row) for picture in pictures for row in picture) <= 60
+style = next(svg.iter("{http://www.w3.org/2000/svg}style")).text
+assert re.search(r"animation: play 12.0s .*play {\s*0.00%{transform:translateY\(0px\)}", style, re.S), style
+poster = pictures[0]
+assert poster == pictures[-1] and len(poster) == 10
+assert poster[1] == poster[2] and poster[1].startswith("Test Epoch: 0 Loss: "), poster
+for at, words in (3, "--inject kill:1:21"), (5, "killed by SIGKILL"), (6, "resumes from killed/snapshot_e0_s16"), (7, "done in "), (8, "cmp {quiet,"):
+    assert words in poster[at], poster
+recorded = {row for picture in pictures[1:-1] for row in picture}
+assert recorded >= set(poster[:-2]), set(poster) - recorded
+print(poster[-1])'
     echo "$output"
     [ "$output" = "the same bytes" ]
 }
@@ -24,10 +32,12 @@ screen.write("x" * (cast.COLUMNS + 2) + "\r\nhalf\rwh\x1b[K\n\x1b[38;5;33mblue\x
 print([len(row) for row in screen.rows], screen.rows[-1][0], screen.rows[-1][-1])
 screen.write("\n" * 30)
 print(len(screen.picture()))
-frames = cast.frames_of(b"Script started\nab\ncd", "0.5 2\n9 3\n")
-print(len(frames), round(frames[-1][0], 2), frames[0][1])'
+frames, rows = cast.frames_of(b"Script started\nab\ncd", "0.5 2\n9 3\n")
+print(len(frames), round(frames[-1][0], 2), frames[0][1], rows == frames[-1][1])
+print([round(at, 2) for at, _ in cast.film(frames, [])])'
     echo "$output"
-    [ "${lines[0]}" = "[98, 2, 2, 5] ('b', 33) ('.', None)" ]
-    [ "${lines[1]}" = 21 ]
-    [ "${lines[2]}" = "3 1.62 [[('a', None), ('b', None)]]" ]
+    [ "${lines[0]}" = "[60, 2, 2, 5] ('b', 33) ('.', None)" ]
+    [ "${lines[1]}" = 10 ]
+    [ "${lines[2]}" = "3 1.62 [[('a', None), ('b', None)]] True" ]
+    [ "${lines[3]}" = "[0, 4.28, 9.83, 10.5]" ]
 }

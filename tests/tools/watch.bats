@@ -17,6 +17,10 @@ watch() {
     watch shows
 }
 
+@test "a job that has resumed between two logged steps has a loss" {
+    watch resumed
+}
+
 @test "a stopped rank is named, goes on, and a killed one makes the job restart" {
     watch signals
 }

@@ -1,4 +1,4 @@
-"""Usage: watch.py FOLDER shows|signals|refusals|strangers|crafted|viewers|ends|elsewhere      tools/watch as its clients see it,
+"""Usage: watch.py FOLDER shows|resumed|signals|refusals|strangers|crafted|viewers|ends|elsewhere      tools/watch as its clients see it,
 at a real job."""
 import contextlib
 import http.client
@@ -157,6 +157,22 @@ def shows(folder):
         assert headers["Content-Security-Policy"].startswith("default-src 'none'")
 
 
+def resumed(folder):
+    """Resumed between two logged steps, a job has the loss of the first step after that, and not 0."""
+    kept = os.path.join(folder, "ck")
+    for steps in "4", "6":
+        subprocess.run(["05_fault_tolerance/ddprun", "--nproc-per-node", "2", "05_fault_tolerance/train", "1", "--model", "linear",
+                        "--threads", "1", "--timeout", "100", "--checkpoint-dir", kept, "--metrics-dir", folder, "--save-every-steps", "4",
+                        "--max-steps", steps], check=True, capture_output=True, timeout=DEADLINE)
+    losses = []
+    for rank in range(2):
+        with open(os.path.join(folder, "rank%d.jsonl" % rank)) as file:
+            losses += [line["loss"] for line in map(json.loads, file) if line["step"] == 5]
+    with Watch(kept) as watch, Viewer(watch) as viewer:
+        at = viewer.report()["progress"]
+        assert (at["step"], at["steps"]) == (6, 6) and math.isclose(at["loss"], sum(losses) / 2, rel_tol=1e-6), (at, losses)
+
+
 def signals(folder):
     """A rank is stopped: the others wait for it, and the doctor says so. It goes on; another is killed, and the job restarts."""
     with Job(folder) as job, Watch(job.dir) as watch, Viewer(watch) as viewer:
@@ -308,4 +324,4 @@ def elsewhere(folder):
 
 
 if __name__ == "__main__":
-    {case.__name__: case for case in (shows, signals, refusals, strangers, crafted, viewers, ends, elsewhere)}[sys.argv[2]](sys.argv[1])
+    {case.__name__: case for case in (shows, resumed, signals, refusals, strangers, crafted, viewers, ends, elsewhere)}[sys.argv[2]](sys.argv[1])

@@ -27,6 +27,15 @@ static bool entry_fits(const FlightEntry *entry, size_t slot, int world_size)
     return entry->number > 0 && (entry->number - 1) % FLIGHT_ENTRIES == slot && known && timely;
 }
 
+/* So that readers may divide by steps_per_epoch once a step is done. */
+static void clear_impossible_progress(FlightRecord *record)
+{
+    if (record->step > 0 && record->step <= record->steps && record->steps <= FLIGHT_MAX_STEPS &&
+        record->steps_per_epoch > 0)
+        return;
+    record->step = record->steps = record->steps_per_epoch = 0;
+}
+
 /* Returns NULL if nothing is wrong with the header. */
 static const char *check_header(FlightRecord *record)
 {
@@ -78,6 +87,7 @@ FlightRecord *flight_record_read(const char *path, char *reason, size_t bytes)
         free(record);
         return NULL;
     }
+    clear_impossible_progress(record);
     for (size_t slot = 0; slot < FLIGHT_ENTRIES; slot++) {
         FlightEntry *entry = &record->entry[slot];
         if (!entry_fits(entry, slot, record->world_size))

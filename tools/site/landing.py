@@ -101,8 +101,10 @@ def on_site(page):
 def repository(citation, remote):
     """Where the project lies for everybody to read: what CITATION.cff names, else git's remote if it is on the web; else ''."""
     named = re.search(r"^repository-code: *[\"']?(https?://[^\s\"']+)", citation, re.M)
-    found = re.fullmatch(r"(?:https?://(?:[^@/]*@)?|(?:ssh://)?git@)([\w.-]+)[:/]([\w./-]+?)(?:\.git)?/?", remote)
-    return named[1] if named else f"https://{found[1]}/{found[2]}" if found else ""
+    web = re.fullmatch(r"(https?://)(?:[^@/]*@)?([\w.-]+(?::\d+)?/[\w./~-]+?)(?:\.git)?/?", remote)
+    ssh = re.fullmatch(r"(?:ssh://(?:[\w.-]+@)?([\w.-]+)(?::\d+)?/|[\w.-]+@([\w.-]+):)([\w./~-]+?)(?:\.git)?/?", remote)
+    found = web[1] + web[2] if web else f"https://{ssh[1] or ssh[2]}/{ssh[3]}" if ssh else ""
+    return named[1] if named else found
 
 
 def source_link():
@@ -138,9 +140,9 @@ myst:
 <div class="highlight-sh notranslate"><div class="highlight"><pre>{html.escape(command)}</pre></div></div></div>
 <figure class="landing walk card"><iframe src="docs/moving/walk.html#one&amp;step=02b&amp;change=2" title="From 01 to 05: each change of the code, and what it adds"></iframe>
 <figcaption><a href="docs/moving/walk.html">From 01 to 05, as a page to scroll</a></figcaption></figure>
-<div class="landing two"><div><h2 id="kill">Kill a rank: the same bytes</h2><p>A recording of a terminal. Two ranks train, and rank 1 is killed. The launcher starts both again, they resume from a snapshot, and the result is byte for byte that of a run without a fault.</p>
+<div class="landing two"><div><h2 id="kill">Kill a rank: the same bytes</h2><p>A recording of a terminal. Two ranks have equal losses; then rank 1 is killed. The launcher starts both again, they resume from a snapshot, and the result is byte for byte that of a run without a fault.</p>
 <p><a href="docs/05_fault_tolerance.html">How step 05 does it</a></p></div>
-<img src="docs/cast.svg" alt="A terminal: two ranks train, rank 1 is killed, the job resumes from a snapshot and ends with the same bytes"></div>
+<img src="docs/cast.svg" alt="A terminal: two ranks have equal losses, rank 1 is killed, the job resumes from a snapshot and ends with the same bytes"></div>
 <div class="landing two"><div><h2 id="one-line">One line makes it data parallel</h2><p>{inline(sentences(re.sub("^<figure.*?$", "", one, flags=re.M))[0])}</p>
 <p><a href="diffs/02b.html">The whole diff, {changed["02b"]} lines, with reasons</a></p></div>
 {shown}</div>

@@ -51,7 +51,9 @@ page = "build/site/index.html"; assert weight.weight(page) > os.path.getsize(pag
     run env PYTHONPATH=tools/site SITE_URL=https://book.example/ddp/ "$venv/bin/python" -B -c 'import landing
 named = "license: MIT\nrepository-code: \"https://code.example/ddp\"\n"
 for citation, remote, address in (("", "", ""), ("", "/srv/ddp", ""), ("", "https://who:word@code.example/a/ddp.c.git", "https://code.example/a/ddp.c"),
-                                  ("", "git@code.example:a/ddp.git", "https://code.example/a/ddp"), (named, "/srv/ddp", "https://code.example/ddp")):
+                                  ("", "git@code.example:a/ddp.git", "https://code.example/a/ddp"),
+                                  ("", "ssh://git@code.example:2222/a/ddp.git", "https://code.example/a/ddp"), ("", "http://code.example:3000/ddp/", "http://code.example:3000/ddp"),
+                                  ("", "https://code.example/", ""), ("", "https://code.example/a\" onclick=", ""), (named, "/srv/ddp", "https://code.example/ddp")):
     assert landing.repository(citation, remote) == address, (citation, remote, landing.repository(citation, remote))
 page = landing.on_site(landing.read("docs/moving/ring.html"))
 for text in ("<a href=\"../../index.html\">", "<a href=\"../all_reduce.html\">", "og:image\" content=\"https://book.example/ddp/docs/moving/ring.png\""):

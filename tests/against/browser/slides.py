@@ -42,6 +42,8 @@ FRAMES = """[...document.querySelectorAll('.moving iframe')].flatMap(frame => {
     if (inner.querySelectorAll('svg rect, canvas').length < 4) faults.push('is empty');
     return faults.map(fault => `${frame.title}: ${fault}`);
 })"""
+# The walk goes on to one of its stops: from 04 on its drawing is wider.
+WALK = """for (const frame of document.querySelectorAll('.moving iframe')) if (frame.title === 'From 01 to 05') frame.contentWindow.eval("%s")"""
 # What the right arrow changes in each picture, once it has the focus, and a key that is its own.
 ARROW = {"All-reduce, message by message": ("at", "s", 83, "way === 'star'"), "Who gets which rows?": ("round", "4", 52, "n === 4"),
          "What overlap saves": (None, "b", 66, "cap === 1.5"), "Kill and recover": ("at", "2", 50, "name === 'both'"),
@@ -103,7 +105,12 @@ def look_at(page, path, folder):
         assert page.evaluate(BAD) == [], (path.name, width, page.evaluate(BAD))
         assert page.evaluate(FRAMES) == [], (path.name, width, page.evaluate(FRAMES))
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the window"
+    for stop in "goStep('02a')", "goStep('04')", "go(stops.length)":
+        page.evaluate(WALK % stop)
+        assert page.evaluate(FRAMES) == [], (path.name, stop, page.evaluate(FRAMES))
     page.resize(960, 540)
+    page.open("about:blank")
+    page.open(url)
 
     # The keys: to the next slide, to the last, back, and the notes on and off; the same slide stays in view.
     shown = "slides[here()].id"

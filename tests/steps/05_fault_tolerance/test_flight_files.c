@@ -245,6 +245,37 @@ static void test_damaged_entries(void **state)
     free(got);
 }
 
+/* Progress that cannot be is left out, and the rest of the record stays. */
+static void test_damaged_progress(void **state)
+{
+    (void)state;
+    const struct {
+        uint64_t step, steps, steps_per_epoch, got;
+    } cases[] = {
+        { 3, 40, 20, 3 },
+        { 40, 40, 50, 40 },
+        { 3, 40, 0, 0 },
+        { 41, 40, 20, 0 },
+        { 0, 40, 20, 0 },
+        { UINT64_MAX, UINT64_MAX, 1, 0 },
+        { 1, FLIGHT_MAX_STEPS, UINT64_MAX, 1 },
+        { 1, FLIGHT_MAX_STEPS + 1, 1, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        FlightRecord record = model(0);
+        record.step = cases[i].step;
+        record.steps = cases[i].steps;
+        record.steps_per_epoch = cases[i].steps_per_epoch;
+        save_record(&record);
+        char reason[128];
+        FlightRecord *got = flight_record_read(path_of(0), reason, sizeof reason);
+        assert_non_null(got);
+        assert_int_equal(got->step, cases[i].got);
+        assert_true((got->step == 0) == (got->steps_per_epoch == 0));
+        free(got);
+    }
+}
+
 /* Files of another rank and files that are not records are named; the rest are read. */
 static void test_left_out(void **state)
 {
@@ -334,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_attempts_are_kept_apart),
         cmocka_unit_test(test_damaged_files),
         cmocka_unit_test(test_damaged_entries),
+        cmocka_unit_test(test_damaged_progress),
         cmocka_unit_test(test_left_out),
         cmocka_unit_test(test_rank_lists),
         cmocka_unit_test(test_no_place_for_a_record),
