@@ -139,7 +139,7 @@ list() {
     for name in $(names); do
         state=open
         [ ! -e "$lab/$name/train.c" ] && [ ! -e "$lab/$name/$name.c" ] || state=begun
-        [ ! -e "$lab/$name/done" ] || state='done'
+        [ ! -e "$lab/$name/done" ] || [ -n "$(find "$lab/$name" -name '*.c' -newer "$lab/$name/done")" ] || state='done'
         printf '%-8s %-6s %s\n' "$name" "$state" "$(sed -n '1s/^ *//p' "teach/lab/$name.txt")"
     done
 }

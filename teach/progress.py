@@ -37,8 +37,10 @@ def chapter_of(step):
 
 
 def lab_state(step):
-    folder = LAB / step
-    return "done" if (folder / "done").exists() else "begun" if list(folder.glob("*.c")) else "open"
+    """Done: judged, and not changed since."""
+    done, files = LAB / step / "done", list((LAB / step).glob("*.c"))
+    changed = max((path.stat().st_mtime for path in files), default=0)
+    return "done" if done.exists() and done.stat().st_mtime >= changed else "begun" if files else "open"
 
 
 def quiz_state(questions):
@@ -46,17 +48,24 @@ def quiz_state(questions):
     return "done" if right == len(questions.questions) else "begun" if answered else "open"
 
 
+def touched(name):
+    """When the reader worked on a lab or a quiz last; 0: never."""
+    folder = LAB / name.replace("quiz-", "quiz_").removeprefix("lab-")
+    return max((path.stat().st_mtime for path in folder.glob("*")), default=0)
+
+
 def show():
-    """Prints the table, and what to do next: the first quiz or lab that is not done, or the first trap."""
+    """Prints the table, and what to do next: the first quiz or lab that is not done, from the reader's chapter on, or the first trap."""
     labs = [step for step in steps() if Path(f"teach/lab/{step}.txt").exists()] + library_labs()
-    todo = []
+    todo, latest = [], []  # of each chapter
     print(f"{'chapter':24} {'state':6} {'quiz':12} labs")
     for key, title in quiz.chapters():
         questions = quiz.Quiz(key)
         states = {f"quiz-{key}": quiz_state(questions)}
         states.update({f"lab-{step}": lab_state(step) for step in labs if chapter_of(step) == key})
         together = TOGETHER.get(frozenset(states.values()), "begun")
-        todo += [f"make {name}" for name, state in states.items() if state != "done"]
+        todo.append([f"make {name}" for name, state in states.items() if state != "done"])
+        latest.append(max(touched(name) for name in states))
         count = f"{questions.num_right()} of {len(questions.questions)}"
         of_labs = ", ".join(f"{name[4:]} {state}" for name, state in states.items() if name.startswith("lab-"))
         print(f"{title:24} {together:6} {count:12} {of_labs}".rstrip())
@@ -64,8 +73,9 @@ def show():
     print("\ntraps")
     for state in ("solved", "begun", "open"):
         print(f"  {state:7} {' '.join(name for name, has in found.items() if has == state) or 'none'}")
-    todo += [f"make trap-{name}" for name, state in found.items() if state == "open"][:1]
-    print(f"\nNext: {todo[0]}" if todo else "\nAll of it is done.")
+    here = latest.index(max(latest))
+    due = sum(todo[here:] + todo[:here], []) + [f"make trap-{name}" for name, state in found.items() if state == "open"]
+    print(f"\nNext: {due[0]}" if due else "\nAll of it is done.")
 
 
 def reset(name):

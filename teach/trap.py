@@ -25,12 +25,10 @@ os.chdir(TOP)
 sys.path.insert(0, str(TOP / "teach/lab"))
 
 import checks
+import trap_answer
 from judge import Judge
 
 LAB = Path(os.environ.get("LAB", "lab"))
-FIELDS = {"rank": "Which rank is at fault: its number, or all",
-          "line": "Which line: copy it; if it is missing, write it as it should be",
-          "cause": "Why: one of the names below"}
 DEFAULTS = {"compare": "end device group rows steps values evaluation saves work"}
 
 
@@ -79,15 +77,14 @@ class Trap:
         if self.folder.exists():
             fail(f"{self.folder} is there already: go on with it (make check-trap), or begin anew (make reset-trap-{self.name})")
         self.write(self.folder, self.broken())
-        causes = sorted({text for name in names() for text in Trap(name).all("cause")})
         (self.folder / "answer.txt").write_text(
-            "".join(f"# {question}.\n{field}:\n\n" for field, question in FIELDS.items()) +
-            "".join(f"#   {cause}\n" for cause in causes))
+            "".join(f"# {question}.\n{field}:\n\n" for field, question in trap_answer.FIELDS.items()) +
+            "".join(f"#   {cause}\n" for cause in self.causes()))
         (self.folder / "run.sh").write_text(self.run_script())
         print("\n".join(self.all("story")), f"""
 
 See it:      sh {self.folder}/run.sh [options of train]
-Find it:     which rank, which line, why? Answer in {self.folder}/answer.txt
+Find it:     what shows it, which rank, which line, why? Answer in {self.folder}/answer.txt
 Mend it:     {self.folder}/{self.file}
 Right?       make check-trap        Stuck?       make hint""")
 
@@ -105,25 +102,21 @@ cd {TOP} || exit
 program={self.program} saved={self.folder}/saved
 rm -rf $saved
 {'make -s TRY=$program $program || exit' if self.file == "train.c" else ''}
-{" ".join(self.all("run"))}
+{{ {" ".join(self.all("run"))}
+}} 2>&1 | tee -a {self.folder}/output.txt
 """
 
     def build(self, program):
         done = subprocess.run(["make", "-s", f"TRY={program}", program], capture_output=True, text=True)
         return re.findall(r"train\.c:.*error:.*", done.stderr) + [""] if done.returncode else []
 
-    def answer(self):
-        path = self.folder / "answer.txt"
-        lines = [line.partition(":") for line in path.read_text().splitlines() if not line.startswith("#")]
-        return {field.strip(): " ".join(text.split()) for field, _, text in lines if text.strip()}
+    @staticmethod
+    def causes():
+        return sorted({text for name in names() for text in Trap(name).all("cause")})
 
     def faults_of_answer(self):
-        """Yields, for each field, what is wrong with it, or None."""
-        answer = self.answer()
-        right = {"rank": f"({self.one('rank')})$", "line": f".*({self.one('line')})", "cause": f"{self.cause}$"}
-        for field in FIELDS:
-            fault = f"the {field} is not the right one" if field in answer else f"answer.txt has no {field} yet"
-            yield field, None if re.match(right[field], answer.get(field, "")) else fault
+        """Yields, for each field, how it is wrong, or None."""
+        return trap_answer.faults(self, trap_answer.answer_of((self.folder / "answer.txt").read_text()))
 
     def faults_of_fix(self, folder):
         """The faults in the record of the learner's program that ours does not have."""

@@ -296,6 +296,8 @@ def check_evaluation(step, ours, theirs):
         yield "evaluate", f"the ranks make {listed({len(e) for e in mine})} evaluations, ours make {len(due[0])}"
     elif any(e.word == "dropout" for e in entries):
         yield "model_eval", "units are dropped during the evaluation"
+    elif any(e.word == "start" for j in first_of(theirs).values() for batches in j.evaluations for b in batches[:-1] for e in b.entries):
+        yield "evaluate_loop", "between two batches of an evaluation the ranks wait for each other"
     for rows in zip(*mine):
         count = Counter(sum(rows, []))
         if step in OWN_ROWS:

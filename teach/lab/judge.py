@@ -3,6 +3,7 @@
 Runs a learner's PROGRAM of a step, and OURS, compares what their ranks did, and names every mistake that it knows, each
 with its hint (hints.txt). The form of the source does not matter. Exit status 1: there are mistakes.
 LAB_OURS=FOLDER keeps the runs of our program there, for the next time."""
+import itertools
 import math
 import os
 import signal
@@ -14,7 +15,7 @@ sys.dont_write_bytecode = True
 import checks
 import runs
 import witness
-from checks import first_of, near
+from checks import NAMES, first_of, near
 from runs import SECONDS, TOP, Run
 
 STEPS = ("02a", "02b", "02c", "02", "03", "04", "05")
@@ -96,19 +97,72 @@ class Judge:
             return  # it does not count its steps: when should a rank be killed or stopped?
         if step in FORKS:
             self.check(self.check_killed.__doc__, self.check_killed())
+            if not self.mistakes:
+                self.check(self.check_drawn.__doc__, self.check_drawn())
         elif step == "05":
             self.check(self.check_stopped.__doc__, self.check_stopped())
             self.check(self.check_watched.__doc__, self.check_watched())
 
     def check_killed(self):
-        """a rank is killed, and all end, with its status"""
-        run = self.run_theirs("killed", "--epochs", "1000").signal_at(3, 2, signal.SIGKILL).wait(SECONDS / 6)
+        """a rank is killed, or ends by itself, and all end, with its status"""
+        run, other = self.run_theirs("killed", "--epochs", "1000"), None
+        if run.reach(3):  # while this job runs, another one must find a port, too
+            other = self.run_theirs("absent", "--max-steps", "1", "--resume", run.folder / "absent").end(SECONDS / 3)
+        run.signal_at(3, 2, signal.SIGKILL).wait(SECONDS / 6)
+        if other:
+            yield from self.faults_of_absent(other.look())
         if run.status is None:
             yield "killed_wait", "rank 2 was killed, and the program went on without it"
         elif run.left:
             yield "killed_left", f"rank 2 was killed and the program ended, but {len(run.left)} of its processes were left running"
         if run.status is not None and run.status != 137:
             yield "killed_status", f"rank 2 was killed by SIGKILL; the status at the end is {run.status}, not 137"
+
+    def faults_of_absent(self, run):
+        """The faults of a run that is to resume from a file which is not there: a rank ends with status 2, a usage error."""
+        ours = self.run_ours("ours")
+        count = int(first_of(ours)[0].one("model")["parameters"])
+        lost = [line for line in run.err.splitlines() if "fatal: " in line]
+        sent = [entry for journal in first_of(run).values() for entry in journal.all("start") if entry.about[1] == "broadcast"]
+        if any(journal.steps for journal in first_of(run).values()):
+            yield "resume_run", "--resume names a file that is not there, and it trains all the same"
+            return
+        if run.status == 0:
+            yield "ended_status", "--resume names a file that is not there, so a rank ends with status 2; the status at the end is 0"
+        elif lost and run.status not in (None, 2):
+            yield "port", f"started a second time while it runs, it ends with status {run.status}: {lost[0]}"
+        elif run.status not in (None, 2):
+            yield "ended_status", f"a rank has ended with status 2; the status at the end is {run.status}"
+        if any(int(entry.values["count"]) >= count for entry in sent):
+            yield "load_first", "rank 0's weights are broadcast before the checkpoint is loaded, so what --resume loads is not sent"
+
+    def check_drawn(self):
+        """on data drawn from the seed, all ranks draw the same and go on from a checkpoint"""
+        options = ["--model", "linear", "--dataset", "random", "--epochs", "3", "--lr", "0.1", "--momentum", "0.9", "--nproc", "auto"]
+        if self.step == "02a":
+            options += ["--global-batch-size", str(2 * runs.BATCH)]  # of two ranks
+        ours = self.run_ours("drawn", *options)
+        resumed = self.step != "02a"  # there the ranks overwrite each other's checkpoints
+        if resumed:
+            options += ["--resume", self.folder / "epoch_1.safetensors"]
+            with open(options[-1], "xb") as file:  # what ours saves is not to be seen by theirs
+                file.write((ours.saved / "epoch_1.safetensors").read_bytes())
+        run = self.run_theirs("drawn", *options).wait()
+        if set(run.journals) != set(ours.journals):
+            yield "nproc", f"without --nproc {len(ours.journals)} ranks should train, and {len(run.journals)} did"
+            return
+        due = {rank: [step for step in journal.steps if step.epoch > 0 or not resumed] for rank, journal in first_of(ours).items()}
+        for rank, journal in first_of(run).items():
+            mine, others = ([(step.number, step.epoch, step.rows) for step in steps] for steps in (journal.steps, due[rank]))
+            if mine != others:
+                yield "resume_run", f"resumed after epoch 1, rank {rank} makes other steps than without the stop"
+                return
+        for number, key, rank in itertools.product(range(len(due[0])), ("loss", "weights"), due):
+            mine, other = first_of(run)[rank].steps[number].values[key], due[rank][number].values[key]
+            if not near(mine, other):
+                yield "data" if (number, key) == (0, "loss") else "resume_state", \
+                    f"{'resumed after epoch 1, ' * resumed}rank {rank} has {NAMES[key]} {mine} in step {number + 1}, ours has {other}"
+                return
 
     def check_stopped(self):
         """told to stop, all ranks stop after the same step, save, and leave with 75; the next start goes on there"""

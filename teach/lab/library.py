@@ -101,6 +101,8 @@ def try_rung(lab, harness, file, rung, ranks, seed):
         return
     name, text = (part.strip() for part in (witness.excerpt(done.stdout) + ":").split(":", 1))
     text = text.removesuffix(":").strip()
+    if name == "deadlock" and ranks > RANKS[0] and has_hint(lab, "deadlock_ranks"):
+        name = "deadlock_ranks"  # fewer got through
     if name not in ("crash", "") and has_hint(lab, name):
         raise Fault(name, text)
     stage = text if f"hint {text}: " in (TOP / f"teach/lab/{lab}.txt").read_text() else ""
@@ -334,7 +336,15 @@ def build(lab, file):
     return harness
 
 
-def judge(lab, file, folder):
+def how_far(done, count, kept):
+    """How many rungs are done, and whether there have been more: a change may break an earlier one. `kept`: where that is noted."""
+    most = int(kept.read_text()) if kept and kept.exists() else 0
+    if kept:
+        kept.write_text(str(max(done, most)))
+    return f"{done} of {count} rungs are done" + f"; rungs 1 to {most} were, before you changed the file" * (most > done)
+
+
+def judge(lab, file, folder, kept=None):
     ours, train = LABS[lab]
     rungs, done = rungs_of(lab), 0
     salt = int(os.environ.get("LAB_SALT") or secrets.randbelow(2**32))
@@ -363,7 +373,7 @@ def judge(lab, file, folder):
         witness.failed(text, 6 if name == "build" else 1)
         print(f"     hint{f' ({name})' if os.environ.get('LAB_NAMES') else ''}: {hint_of(lab, name)}")
         if name != "build":
-            print(f"     {done} of {len(rungs)} rungs are done")
+            print(f"     {how_far(done, len(rungs), kept)}")
         return 1
     return 0
 
@@ -371,4 +381,5 @@ def judge(lab, file, folder):
 if __name__ == "__main__":
     if len(sys.argv) != 4 or sys.argv[1] not in LABS:
         sys.exit(__doc__)
-    sys.exit(judge(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])))
+    mine = Path(sys.argv[2])
+    sys.exit(judge(sys.argv[1], mine, Path(sys.argv[3]), mine.with_suffix(".rungs")))

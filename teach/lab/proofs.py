@@ -38,9 +38,13 @@ def due_of(what, op, root, count, drawn):
 def ring_call(ranks, dice, what, count, dtype, op, root, costs):
     """One call, whose results and messages must be right."""
     n = ranks.count
-    most = 255 // (n * n)
+    most = 248 // (n * n)  # sums fit in a byte
     own = count * (n if what == REDUCE_SCATTER else 1)  # numbers of a rank
     drawn = [[n * dice.randint(0 if dtype == 5 else -most, most) for _ in range(own)] for _ in range(n)]
+    for i in range(own):  # a sum can be divided by n, two of its numbers cannot
+        rest, first = dice.randrange(1, n), dice.randrange(n)
+        drawn[first][i] += rest
+        drawn[first - 1][i] += n - rest
     letter = TYPES[dtype]
     size = array.array(letter).itemsize
     results = ranks.call([((what, count, dtype, op, root), array.array(letter, numbers).tobytes()) for numbers in drawn])

@@ -31,6 +31,7 @@ static struct Page {
     pthread_cond_t changed;
     int world_size, meetings; // ranks; barriers that are complete
     bool stuck;
+    char if_stuck[24], tried[128]; // a hint's name, and what the ranks try now
     char waits[512]; // the ranks that each rank waited for, in words
     struct {
         State state;
@@ -85,6 +86,14 @@ void lab_stage(const char *name)
 {
     if (!lab_is_served)
         snprintf(page->rank[me].stage, sizeof page->rank[me].stage, "%s", name);
+}
+
+void lab_tries(const char *if_stuck, const char *text)
+{
+    pthread_mutex_lock(&page->lock); // all ranks write the same
+    snprintf(page->if_stuck, sizeof page->if_stuck, "%s", if_stuck);
+    snprintf(page->tried, sizeof page->tried, " in %s", text);
+    pthread_mutex_unlock(&page->lock);
 }
 
 void lab_done(void)
@@ -189,6 +198,7 @@ void pg_send(ProcessGroup *pg, const void *data, size_t count, DType type, int t
         fault("bytes", "a message of %zu bytes", bytes);
     memcpy(buffer[me], data, bytes);
     lab_count.sent += bytes;
+    lab_count.longest = bytes > lab_count.longest ? bytes : lab_count.longest;
     pthread_mutex_lock(&page->lock);
     page->rank[me].count = count;
     page->rank[me].type = type;
@@ -285,6 +295,7 @@ static void init_page(int world_size)
 {
     page = lab_shared(sizeof *page);
     page->world_size = world_size;
+    strcpy(page->if_stuck, "deadlock");
     pthread_mutexattr_t lock;
     pthread_mutexattr_init(&lock);
     pthread_mutexattr_setpshared(&lock, PTHREAD_PROCESS_SHARED);
@@ -344,7 +355,7 @@ int lab_run(int world_size, void (*body)(ProcessGroup *pg, void *context), void 
     else if (first >= 0)
         printf("%s (rank %d of %d)\n", page->rank[first].fault, first, world_size);
     else if (page->stuck)
-        printf("deadlock: no rank can go on: %s\n", page->waits);
+        printf("%s: no rank can go on%s: %s\n", page->if_stuck, page->tried, page->waits);
     else
         return EXIT_SUCCESS;
     return EXIT_FAILURE;

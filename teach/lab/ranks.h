@@ -26,6 +26,9 @@ noreturn void fault(const char *name, const char *format, ...)
 
 void lab_stage(const char *name); // sets what is printed if the rank crashes
 
+/* Says what the ranks try now, and the name of the hint if they get stuck there. */
+void lab_tries(const char *if_stuck, const char *text);
+
 void lab_done(void); // call before a harness ends a rank, as a status of 0 proves nothing
 
 void lab_barrier(void); // waits for all ranks, without a message
@@ -35,7 +38,7 @@ void *lab_shared(size_t bytes);
 
 /* What this rank has sent and allocated since lab_reset. */
 typedef struct {
-    size_t sent; // bytes
+    size_t sent, longest; // bytes of all messages, and of the longest
     double clock;
     bool peer[LAB_RANKS]; // the ranks with which it has exchanged messages
     size_t live, peak; // bytes that the learner's file has allocated

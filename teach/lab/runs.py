@@ -47,7 +47,7 @@ class Run:
             command[at:at + 2] = ["--global-batch-size", str(BATCH * RANKS)]
         nodes = [TOP / "04_slurm_multinode/nodes_here.sh", "2", "2"]
         if step.startswith("02"):
-            command += ["--nproc", str(RANKS)]
+            command += ["--nproc", str(RANKS)] if "--nproc" not in options else []
         elif step == "03":
             command = nodes + command
         elif step != "01" and not step.endswith(".sh"):  # a script starts two ranks by itself
@@ -60,8 +60,11 @@ class Run:
         self.begin = time.monotonic()
 
     def wait(self, seconds=None):
-        """Waits until the program ends. Sets status (None: it took too long), and left: the processes that outlive
-        it."""
+        """Waits until the program ends, and reads its files."""
+        return self.end(seconds).look()
+
+    def end(self, seconds=None):
+        """Waits until the program ends. Sets status (None: it took too long), and left: the processes that outlive it."""
         try:
             self.status = self.process.wait(seconds or self.begin + SECONDS - time.monotonic())
         except subprocess.TimeoutExpired:
@@ -78,7 +81,7 @@ class Run:
         self.process.wait()
         with witness.fresh(self.folder / "status") as file:
             file.write(str(self.status))
-        return self.look()
+        return self
 
     def at_end(self):
         """The journals of ranks that came to their end."""
@@ -113,14 +116,19 @@ class Run:
                 pass  # ended, or another user's
         return found
 
-    def signal_at(self, step, rank, number):
-        """Sends a signal to a rank as soon as all ranks have done this many steps, unless the program ends before."""
+    def reach(self, step):
+        """Waits until all ranks have done this many steps, or the program ends; did they?"""
         paths = [self.folder / f"journal/rank{r}.txt" for r in range(self.world_size)]
         while self.process.poll() is None and time.monotonic() < self.begin + SECONDS:
             if all(path.exists() and f"\nstep {step} " in path.read_text() for path in paths):
-                self.send(journal.read(self.folder / "journal")[rank][0].pid, number)
-                break
+                return True
             time.sleep(0.01)
+        return False
+
+    def signal_at(self, step, rank, number):
+        """Sends a signal to a rank as soon as all ranks have done this many steps, unless the program ends before."""
+        if self.reach(step):
+            self.send(journal.read(self.folder / "journal")[rank][0].pid, number)
         return self
 
     @staticmethod

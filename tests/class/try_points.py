@@ -92,7 +92,7 @@ def due(lab, mistake, file, output, mistakes):
     gates = [check for points, _, check in table if not points]
     if "may follow" in output or "The rest is judged" in output or any(check in gates for checks in found for check in checks):
         return lost, []
-    after = ("a rank is killed", "told to stop", "--inject")  # judged if the steps are counted
+    after = ("a rank is killed", "told to stop", "--inject", "on data drawn")  # judged if the steps are counted, the last if all is right
     kept = [check for check in listed if not any(check in checks for checks in found) and not (check.startswith(after) and check not in output)]
     before = {check for _, starred, check in table if starred}  # the program before the step passes them, too
     return lost, kept if set(kept) - before else []

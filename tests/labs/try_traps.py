@@ -17,13 +17,15 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "teach"))
 import rows
 import trap as traps
+import trap_answer
 
 
 def symptom(trap):
     """Yields what is wrong with it. A symptom of time, a rank that is slow, may also come from a busy machine: three tries."""
-    for text, due in (trap.broken(), True), (trap.ours(), False):
+    for text, due in (trap.ours(), False), (trap.broken(), True):  # the answer quotes the last output
         trap.write(trap.folder, text)
         for _ in range(3):
+            (trap.folder / "output.txt").unlink(missing_ok=True)
             done = subprocess.run(["sh", "-c", f"exec 2>&1\n{trap.run_script()}"], stdout=subprocess.PIPE, text=True)
             if (re.search(trap.one("symptom"), done.stdout, re.M) is not None) == due:
                 break
@@ -35,8 +37,9 @@ def answers(trap):
     changed = [line[1:].strip() for line in difflib.ndiff(trap.ours().splitlines(), trap.broken().splitlines())
                if line[0] in "+-"]
     line = next((line for line in changed if re.search(trap.one("line"), line)), "none of the edit")
-    right = {"rank": trap.one("rank").partition("|")[0], "line": line, "cause": trap.cause}
-    wrong = {"rank": "7", "line": "Metrics metrics;", "cause": "bad_luck"}
+    signs = trap_answer.signs(trap.one("symptom"), (trap.folder / "output.txt").read_text()) or ["none"]
+    right = {"symptom": signs[0], "rank": trap.one("rank").partition("|")[0], "line": line, "cause": trap.cause}
+    wrong = {"symptom": "all is well", "rank": "7", "line": "Metrics metrics;", "cause": "bad_luck"}
     for field in (None, *right):
         given = dict(right, **({field: wrong[field]} if field else {}))
         (trap.folder / "answer.txt").write_text("".join(f"{key}: {text}\n" for key, text in given.items()))

@@ -122,6 +122,24 @@ broken() {
     [[ $output == *"     61 lines are changed, and 60 are enough"*"Done."* ]]
 }
 
+@test "what a lab's text demands or forbids has a wrong program, which is refused" {
+    tests/labs/forbidden.py
+    mkdir -p "$BATS_TEST_TMPDIR/tree/teach" "$BATS_TEST_TMPDIR/tree/tests"
+    cp -r tests/labs "$BATS_TEST_TMPDIR/tree/tests"
+    cp -r teach/lab "$BATS_TEST_TMPDIR/tree/teach"
+    cd "$BATS_TEST_TMPDIR/tree"
+    sed -i '/^02b port/d' tests/labs/programs.txt
+    sed -i '/^ring part/d' tests/labs/forbidden.txt
+    sed -i 's/A frozen one is not sent/A frozen one is never sent/' teach/lab/reducer.txt
+    run tests/labs/forbidden.py
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 4 ]
+    [[ $output == *"no program of lab-02b makes this mistake: port"* ]]
+    [[ $output == *"lab-ring: no line for: No part is longer than count / n, rounded up;"* ]]
+    [[ $output == *"reducer.txt does not say: A frozen one is not sent"*"lab-reducer: no line for: A frozen one is never sent"* ]]
+}
+
 # bats test_tags=slow
 @test "of each lab one wrong program, by chance, is rejected with its hint, and a right one is accepted" {
     needs_journals

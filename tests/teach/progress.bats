@@ -44,6 +44,22 @@ line() {
     line 'Next: make quiz-01'
 }
 
+@test "what was changed after its check is no longer done, and Next is in the chapter of the last change" {
+    teach/lab.sh 04 >/dev/null
+    touch "$LAB/04/done"
+    line '04 Several nodes begun 0 of 3 04 done'
+    line 'Next: make quiz-04'
+    teach/lab.sh list | grep -q '^04 *done '
+    touch -d '+5 seconds' "$LAB/04/train.c"
+    line '04 Several nodes begun 0 of 3 04 begun'
+    teach/lab.sh list | grep -q '^04 *begun '
+    mkdir "$LAB/quiz_04"
+    printf '1 right 1\n2 right 2\n3 right 3\n' >"$LAB/quiz_04/answers.txt"
+    line 'Next: make lab-04'
+    touch -d '+9 seconds' "$LAB/04/done"
+    line 'Next: make quiz-05'
+}
+
 @test "a reset begins anew, and keeps what was written" {
     run teach/progress.py reset 02c # nothing is there yet
     [ "$status" -eq 0 ]

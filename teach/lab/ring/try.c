@@ -1,8 +1,9 @@
 /*
  * Usage: try RUNG RANKS SEED, or try serve RANK RANKS DESCRIPTOR
  * The harness of lab-ring: calls the learner's functions on forked ranks, from easy to hard, and
- * prints the first fault as "NAME: TEXT". Numbers are small integers times RANKS, so that each
- * order of adding gives the same bits in every type.
+ * prints the first fault as "NAME: TEXT". Numbers are small integers whose sum is a multiple of
+ * RANKS, so that each order of adding gives the same bits in every type; two of them are no
+ * multiples, so that dividing before adding does not.
  */
 #include "teach/lab/ring/ring.h"
 
@@ -26,10 +27,13 @@ static bool lone; // whether there is one rank only
 /* Returns the number that a rank has at this place in this call. */
 static double number(int rank, size_t i, int n, DType type)
 {
-    const int most = 255 / (n * n); // so that sums fit in a byte, and in the 8 bits that bf16 has
+    const int most = 248 / (n * n); // so that sums fit in a byte, and in the 8 bits that bf16 has
     const uint64_t drawn = lab_draw(seed, num_calls, (uint64_t)rank, i);
     const double size = n * (double)(drawn % ((uint64_t)most + 1));
-    return drawn >> 40 & 1 && type != UINT8 ? -size : size;
+    const int first = (int)(i % (size_t)n), second = (first + 1) % n; // get a rest, and n - rest
+    const int rest = n > 1 ? 1 + first % (n - 1) : 0;
+    const int more = rank == first ? rest : rank == second ? n - rest : 0;
+    return (drawn >> 40 & 1 && type != UINT8 ? -size : size) + more;
 }
 
 static void put(void *array, DType type, size_t i, double value)
@@ -108,7 +112,7 @@ typedef struct {
     ReduceOp op;
     int root;
     bool alias; // the short array is this rank's share of the long one
-    const char *stage; // the judge's stage: "op", "lengths", "dtype", "again" or ""
+    const char *stage; // the judge's stage: "op", "lengths", "dtype", "again", "long" or ""
 } Call;
 
 /* Returns a text such as "lab_all_reduce of 12 float32 (sum)". */
@@ -122,32 +126,59 @@ static const char *describe(const Call *call)
     return text;
 }
 
-/* Returns the name of the hint for a wrong value at place i of the whole array. */
-static const char *diagnosis(const Call *call, const ProcessGroup *pg, const void *array, size_t i,
-                             double got, double due, size_t first)
+/* What a wrong sum holds: one rank's numbers only, or with one rank's twice, or without them. */
+typedef struct {
+    const char *hint; // NULL: something else
+    char text[64];
+} Finding;
+
+/* Compares a wrong sum with what each rank has at place i of the whole array. */
+static Finding look_into(const Call *call, int me, size_t i, int n, double got, double due)
 {
-    const int n = pg->world_size;
+    static const char *const hints[] = { "only", "twice", "missing" };
+    static const char *const what[] = { "is all that is in it", "is in it twice", "is missing" };
+    Finding found = { .hint = NULL };
+    for (int k = 0; k < 3 * n && found.hint == NULL && call->op == REDUCE_SUM; k++) {
+        const int rank = (me + k) % n, kind = k / n;
+        const double its = number(rank, i, n, call->type);
+        if (its == 0 || got != (kind == 0 ? its : kind == 1 ? due + its : due - its))
+            continue;
+        found.hint = hints[kind];
+        snprintf(found.text, sizeof found.text, ": rank %d's number %s", rank, what[kind]);
+        if (k == 0)
+            snprintf(found.text, sizeof found.text, ": it is still your own number");
+    }
+    return found;
+}
+
+/* Returns what an integer's mean becomes if each rank's number is divided before it is added. */
+static double divided_first(size_t i, int n, DType type)
+{
+    double result = 0;
+    for (int rank = 0; rank < n; rank++)
+        result += trunc(number(rank, i, n, type) / n);
+    return result;
+}
+
+/* Returns the name of the hint for a wrong value at place i of the whole array. */
+static const char *diagnosis(const Call *call, const Finding *found, int n, size_t i, double got)
+{
     const bool reduces = call->what == ALL_REDUCE_ || call->what == REDUCE_SCATTER_;
     if (lone)
         return "alone";
-    if (strcmp(call->stage, "dtype") == 0 || strcmp(call->stage, "again") == 0)
-        return call->stage;
-    if (reduces && call->op == REDUCE_MEAN && strcmp(call->stage, "op") == 0)
+    if (reduces && call->op == REDUCE_MEAN &&
+        (strcmp(call->stage, "op") == 0 || got == divided_first(i, n, call->type)))
         return "mean";
-    if (strcmp(call->stage, "op") == 0)
-        return "op";
-    if (call->alias)
-        return "alias";
     if (strcmp(call->stage, "lengths") == 0)
         return call->count < (size_t)n ? "short" : "rest";
-    if (reduces && rung > 2) { // whether it is what one rank has, not a sum
-        bool single = false;
-        for (int rank = 0; rank < n && got != due; rank++)
-            single = single || (got != 0 && got == number(rank, i + first, n, call->type));
-        if (single)
-            return call->what == REDUCE_SCATTER_ ? "add" : "block";
-    }
-    (void)array;
+    if (call->stage[0] != '\0')
+        return call->stage;
+    if (call->alias)
+        return "alias";
+    if (found->hint != NULL && rung > 2 && strcmp(found->hint, "only") == 0)
+        return call->what == REDUCE_SCATTER_ ? "add" : "block";
+    if (found->hint != NULL)
+        return found->hint;
     return call->what == BROADCAST_ ? "root" : rung == 2 ? "sum" : "block";
 }
 
@@ -164,9 +195,13 @@ static void compare(const Call *call, const ProcessGroup *pg, const void *array,
         else
             due = reduced(first + i, n, call->type, call->op);
         const double got = get(array, call->type, i);
-        if (got != due)
-            fault(diagnosis(call, pg, array, i, got, due, first),
-                  "%s: element %zu is %g, and should be %g", describe(call), i, got, due);
+        if (got == due)
+            continue;
+        const bool reduces = call->what == ALL_REDUCE_ || call->what == REDUCE_SCATTER_;
+        const Finding found =
+            reduces ? look_into(call, pg->rank, first + i, n, got, due) : (Finding){ .hint = NULL };
+        fault(diagnosis(call, &found, n, first + i, got),
+              "%s: element %zu is %g, and should be %g%s", describe(call), i, got, due, found.text);
     }
 }
 
@@ -189,6 +224,9 @@ static void check_costs(const Call *call, const ProcessGroup *pg)
     if (lab_count.sent > steps * part)
         fault("bytes", "%s: rank %d sends %zu bytes; %zu are enough", describe(call), pg->rank,
               lab_count.sent, steps * part);
+    if (n > 2 && lab_count.longest > part)
+        fault("part", "%s: rank %d sends a message of %zu bytes; the longest part has %zu",
+              describe(call), pg->rank, lab_count.longest, part);
     if (lab_count.clock > 3.0 * (double)(steps * part))
         fault("chain", "%s: it takes as long as %.0f bytes, one after the other; %zu are enough",
               describe(call), lab_count.clock, 3 * steps * part);
@@ -226,6 +264,7 @@ static void try_call(ProcessGroup *pg, const Call *call)
     char *whole = array_of(scatters || gathers ? count * shares : count, call->type);
     void *share = call->alias ? whole + mine * size : array_of(count, call->type);
     num_calls++;
+    lab_tries(call->stage[0] == '\0' ? "deadlock" : "deadlock_length", describe(call));
     lab_stage(call->stage);
     for (size_t i = 0; !gathers && i < (scatters ? count * shares : count); i++)
         put(whole, call->type, i, number(pg->rank, i, n, call->type));
@@ -314,10 +353,13 @@ static void try_function(ProcessGroup *pg, What what)
     for (DType type = FLOAT32; type < NUM_DTYPES; type++)
         for (ReduceOp op = REDUCE_SUM; op <= (reduces ? REDUCE_MIN : REDUCE_SUM); op++)
             try_call(pg, &(Call){ what, odd, type, op, (int)n - 1, false, "dtype" });
-    const size_t again[] = { 60000 + lab_draw(seed, 3, n, 0) % 40000, 3, 100000, n + 2 };
+    const size_t share = what == REDUCE_SCATTER_ ? n : 1;
+    const size_t again[] = { 50000 + lab_draw(seed, 3, n, 0) % 15000, 3, 60000, n + 2 };
     for (size_t i = 0; i < sizeof again / sizeof *again; i++)
-        try_call(pg, &(Call){ what, again[i] / (reduces && what != ALL_REDUCE_ ? n : 1),
-                              i % 2 ? INT64 : FLOAT32, REDUCE_SUM, 0, false, "again" });
+        try_call(pg, &(Call){ what, again[i] / share, i % 2 ? INT64 : FLOAT32, REDUCE_SUM, 0, false,
+                              "again" });
+    if (n == 2) // each part has more elements than 16 bits can count
+        try_call(pg, &(Call){ what, 140000 / share, FLOAT32, REDUCE_SUM, 0, false, "long" });
     if (what == REDUCE_SCATTER_ || what == ALL_GATHER_)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
             try_call(pg, &(Call){ what, lengths[i], FLOAT32, REDUCE_SUM, 0, true, "" });
