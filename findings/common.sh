@@ -3,6 +3,7 @@
 # FINDINGS_VENV names a venv to use and to keep for PyTorch, which with its CUDA libraries takes 5.5 GB and minutes.
 
 export PYTHONWARNINGS=ignore TORCH_CPP_LOG_LEVEL=FATAL LC_ALL=C
+unset PYTHONUNBUFFERED # with it, ranks print a line in pieces
 script=$0
 tmp=$(mktemp -d)
 export TMPDIR="$tmp" # so that nothing stays behind
