@@ -46,7 +46,7 @@ static void run_inexact(ProcessGroup *pg, size_t count, DType type, ReduceOp op)
     free(again);
 }
 
-/* The larger of 0 and -0 is either; the ranks must agree on which, but for MPICH's, which do not. */
+/* The larger of 0 and -0 is either; the ranks must agree on which. MPICH's do not. */
 static void run_signed_zeros(ProcessGroup *pg)
 {
     if (strcmp(pg->backend->name, "mpi") == 0)
