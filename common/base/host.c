@@ -8,9 +8,8 @@
 
 #include "common/base/comfort.h"
 
-/* Every launcher has its own variables; the first whose rank and world size are both set is used,
- * but rather one whose local rank is, too: srun --mpi=pmi2 sets PMI_RANK and PMI_SIZE alone.
- * A batch script has SLURM_PROCID and SLURM_NTASKS; srun alone sets SLURM_STEP_NUM_TASKS. */
+/* Every launcher has its own variables. A batch script has SLURM_PROCID and SLURM_NTASKS, too; srun
+ * alone sets SLURM_STEP_NUM_TASKS, and with --mpi=pmi2 also PMI_RANK and PMI_SIZE. */
 const Launcher launchers[] = {
     { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", .is_mpi = false },
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",

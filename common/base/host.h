@@ -14,9 +14,8 @@ typedef struct {
 
 extern const Launcher launchers[]; // the last one's rank is NULL
 
-/* Returns the launcher of this process, or NULL: the first of torchrun (and ddprun), mpirun (Open
- * MPI, MVAPICH2), jsrun, flux, mpirun (MPICH, Intel MPI), srun and PALS, since mpirun inside a
- * Slurm job also passes on Slurm's variables, the same to every rank of a node. */
+/* Returns the launcher of this process, or NULL: the first whose rank and world size are set, and
+ * preferably its local rank. The order counts, as mpirun in a Slurm job passes on Slurm's, too. */
 const Launcher *launcher_find(void);
 
 /* Returns whether the variable is set and not empty (docker compose may set it so). NULL is not. */

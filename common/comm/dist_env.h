@@ -18,11 +18,8 @@ typedef struct {
 
 /* Fills env from the variables of launcher_find's launcher. MASTER_ADDR and MASTER_PORT are read
  * under any launcher; if all ranks share a node they default to 127.0.0.1, and to torchrun's port
- * or, under Open MPI and Intel MPI, one of the job's own.
- *
- * Exports torchrun's names for later code: LOCAL_RANK and LOCAL_WORLD_SIZE; and OMP_NUM_THREADS,
- * unless set, if Slurm sets how many cores a task has.
- *
+ * or, under Open MPI and Intel MPI, one of the job's own. Exports torchrun's names for later code:
+ * LOCAL_RANK and LOCAL_WORLD_SIZE; and OMP_NUM_THREADS, unless set, if Slurm gives a task cores.
  * Local. Dies with one line if there is no launcher, or the numbers contradict each other. */
 void dist_env_init(DistEnv *env);
 
