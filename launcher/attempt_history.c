@@ -1,7 +1,5 @@
-/*
- * The history of a restarted job is printed again at its end: by then the output of the ranks has
- * scrolled the first lines away.
- */
+/* The history of a restarted job is printed again at its end: by then the output of the ranks has
+ * scrolled the first lines away. */
 #include "launcher/attempt_history.h"
 
 #include <stdio.h>

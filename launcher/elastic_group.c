@@ -1,5 +1,4 @@
-/*
- * Node 0's agent decides: it takes waiting nodes from a queue and gives each its assignment. So
+/* Node 0's agent decides: it takes waiting nodes from a queue and gives each its assignment. So
  * there is nothing to agree on. A node that does not take its assignment, because it died or was
  * stopped, has no heartbeat, and the group is formed again without it.
  *
@@ -7,8 +6,7 @@
  * failed.
  *
  * No rank runs during this, and signals have their default effect: they end this process, and the
- * others see its connection close.
- */
+ * others see its connection close. */
 #include "launcher/elastic_group.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/*
- * elastic_group.h - which nodes take part in the next attempt, in a job that may re-form its group.
+/* elastic_group.h - which nodes take part in the next attempt, in a job that may re-form its group.
  *
  * Every attempt has a group and an empty store of its own (launch.h). With fixed nodes (--nnodes 2
  * --node-rank 0) the store is always at the same address, which all nodes know. Elastic nodes
@@ -18,8 +17,7 @@
  * last_call_timeout after the minimum has. A later node makes the others restart, if there is room;
  * if not, it waits as a spare until a node is lost. A job ends when the host of its rendezvous is
  * lost: without it the nodes cannot find each other. A node that cannot reach it tries again for
- * join_timeout.
- */
+ * join_timeout. */
 #ifndef LAUNCHER_ELASTIC_GROUP_H
 #define LAUNCHER_ELASTIC_GROUP_H
 

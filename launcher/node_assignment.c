@@ -1,7 +1,5 @@
-/*
- * An assignment is an array of numbers and an address; the end of the job is an object with the
- * reason. Both come from the network, so impossible assignments are refused.
- */
+/* An assignment is an array of numbers and an address; the end of the job is an object with the
+ * reason. Both come from the network, so impossible assignments are refused. */
 #include "launcher/node_assignment.h"
 
 #include <jansson.h>

@@ -1,5 +1,4 @@
-/*
- * torchrun_flags.h - torchrun's flags that step 03's launcher leaves out, since few need them.
+/* torchrun_flags.h - torchrun's flags that step 03's launcher leaves out, since few need them.
  *
  *   --local-addr           node 0's address for the ranks, unless node 0 is named or a port is
  *   --run-path             Python runs the program by runpy.run_path
@@ -8,8 +7,7 @@
  *   --logs-specs           default is the only one; others are classes of Python
  *
  * As under torchrun, Python runs a path that cannot be executed: a file of any name, or a folder
- * with a __main__.py.
- */
+ * with a __main__.py. */
 #ifndef LAUNCHER_TORCHRUN_FLAGS_H
 #define LAUNCHER_TORCHRUN_FLAGS_H
 

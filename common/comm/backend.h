@@ -1,9 +1,7 @@
-/*
- * backend.h - what tcp, mpi and nccl must provide.
+/* backend.h - what tcp, mpi and nccl must provide.
  *
  * One struct describes any collective. A backend is a table of functions that queue it, compare it
- * with the other ranks' and execute it.
- */
+ * with the other ranks' and execute it. */
 #ifndef COMMON_COMM_BACKEND_H
 #define COMMON_COMM_BACKEND_H
 

@@ -1,9 +1,7 @@
-/*
- * The collectives: each call becomes one struct, gets a number, and goes to the backend.
+/* The collectives: each call becomes one struct, gets a number, and goes to the backend.
  *
  * The number reveals a rank that has skipped a call or made a different one. send and recv concern
- * only two ranks, so they carry the number of the next collective and are not counted.
- */
+ * only two ranks, so they carry the number of the next collective and are not counted. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

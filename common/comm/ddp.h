@@ -1,5 +1,4 @@
-/*
- * ddp.h - averages gradients over the ranks, bucket by bucket, while the backward pass still runs.
+/* ddp.h - averages gradients over the ranks, bucket by bucket, while the backward pass still runs.
  *
  * - Call reducer_init once, and make reducer_mark_ready the model's GradHook.
  * - After each backward pass call reducer_finalize; the gradients are then the mean over all ranks.
@@ -9,8 +8,7 @@
  *
  * The Reducer of PyTorch's DistributedDataParallel (torch/csrc/distributed/c10d/reducer.cpp; Li et
  * al., "PyTorch Distributed", VLDB 2020). Gradients are one flat array, so a bucket is a slice of
- * it, and nothing is copied in or out.
- */
+ * it, and nothing is copied in or out. */
 #ifndef COMMON_COMM_DDP_H
 #define COMMON_COMM_DDP_H
 

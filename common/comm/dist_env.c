@@ -1,7 +1,5 @@
-/*
- * The numbers come from the launcher's variables (host.c). What no variable contains is derived:
- * how many ranks this node has, which node it is, and where rank 0 is.
- */
+/* The numbers come from the launcher's variables (host.c). What no variable contains is derived:
+ * how many ranks this node has, which node it is, and where rank 0 is. */
 #include "common/comm/dist_env.h"
 
 #include <limits.h>
@@ -60,13 +58,13 @@ void dist_env_export(const char *name, int value, bool replace)
     SYS_CHECK(setenv(name, text, replace));
 }
 
-/* Returns a port of the job's own where it has a name: under Open MPI, Intel MPI, srun's pmix. */
+/* Returns a port of the job's own under Open MPI, Intel MPI and srun's pmix, else torchrun's. */
 static int default_port(void)
 {
     const char *pmix = getenv("PMIX_NAMESPACE"), *intel = getenv("I_MPI_HYDRA_UUID");
-    const char *job = pmix != NULL ? pmix : intel;
-    const unsigned long hash = job != NULL ? crc32(0, (const Bytef *)job, (uInt)strlen(job)) : 0;
-    return job != NULL ? 20000 + (int)(hash % 10000) : 29500; // torchrun's
+    const char *id = pmix != NULL ? pmix : intel;
+    return id == NULL ? 29500
+                      : 20000 + (int)(crc32(0, (const Bytef *)id, (uInt)strlen(id)) % 10000);
 }
 
 static void find_master(DistEnv *env)

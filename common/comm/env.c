@@ -1,7 +1,5 @@
-/*
- * Variables come from outside: a missing one, or one that is not a number, ends the program with a
- * line that explains how to start it. Only without any launcher does a single rank train alone.
- */
+/* Variables come from outside: a missing one, or one that is not a number, ends the program with a
+ * line that explains how to start it. Only without any launcher does a single rank train alone. */
 #include "common/comm/env.h"
 
 #include <limits.h>

@@ -1,7 +1,5 @@
-/*
- * The watchdog is a thread that waits to be stopped, and ends the process if it is not, because the
- * thread that should stop it is inside a call that does not return.
- */
+/* The watchdog is a thread that waits to be stopped, and ends the process if it is not, because the
+ * thread that should stop it is inside a call that does not return. */
 #include "common/comm/library_calls.h"
 
 #include <poll.h>

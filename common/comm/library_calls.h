@@ -1,7 +1,5 @@
-/*
- * library_calls.h - for backends that hand collectives to a library: deadlines for calls that have
- * none, the bytes to copy, and a comparison of the ranks' calls.
- */
+/* library_calls.h - for backends that hand collectives to a library: deadlines for calls that have
+ * none, the bytes to copy, and a comparison of the ranks' calls. */
 #ifndef COMMON_COMM_LIBRARY_CALLS_H
 #define COMMON_COMM_LIBRARY_CALLS_H
 

@@ -1,5 +1,4 @@
-/*
- * process_group.h - the ranks that train together, and their collectives.
+/* process_group.h - the ranks that train together, and their collectives.
  *
  *               data     all_reduce (sum)   broadcast   all_gather   reduce_scatter (sum)
  *     rank 0    1  2          11 22           1  2      1 2 10 20          11
@@ -13,8 +12,7 @@
  *   it in one line and exits. Its launcher does the rest.
  *
  * Names and meaning are those of torch.distributed. Every function is collective, unless its
- * comment says "Local"; send and recv concern two ranks.
- */
+ * comment says "Local"; send and recv concern two ranks. */
 #ifndef COMMON_COMM_PROCESS_GROUP_H
 #define COMMON_COMM_PROCESS_GROUP_H
 

@@ -1,10 +1,8 @@
-/*
- * The arithmetic of all_reduce and its relatives.
+/* The arithmetic of all_reduce and its relatives.
  *
  * The same loops for each type, written by macros since C has no templates. They differ in the
  * conversions: bf16, the upper half of a float, is computed as a float and rounded to nearest even;
- * integers are added as unsigned, since signed overflow is undefined in C.
- */
+ * integers are added as unsigned, since signed overflow is undefined in C. */
 #include "common/comm/backend.h"
 
 static inline float from_bf16(uint16_t bits)

@@ -1,9 +1,7 @@
-/*
- * sampler.h - the order in which rows are visited, and which rank takes which row.
+/* sampler.h - the order in which rows are visited, and which rank takes which row.
  *
  * As torch.utils.data.distributed.DistributedSampler: all ranks shuffle the same way (seed +
- * epoch), then rank r takes number r, r + world_size, r + 2 world_size, ... of that order.
- */
+ * epoch), then rank r takes number r, r + world_size, r + 2 world_size, ... of that order. */
 #ifndef COMMON_DATA_SAMPLER_H
 #define COMMON_DATA_SAMPLER_H
 

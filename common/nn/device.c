@@ -1,7 +1,5 @@
-/*
- * Picks the device of this rank; after that every call goes through its table. Ranks on a CPU
- * divide the cores: more threads than cores would mostly wait for each other.
- */
+/* Picks the device of this rank; after that every call goes through its table. Ranks on a CPU
+ * divide the cores: more threads than cores would mostly wait for each other. */
 #include "common/nn/device.h"
 
 #include "common/base/host.h"

@@ -1,7 +1,5 @@
-/*
- * device.h - where numbers are stored and what computes on them: this CPU, or one GPU; and the
- * table of operations, layer by layer, that the devices plain, cpu and cuda implement.
- */
+/* device.h - where numbers are stored and what computes on them: this CPU, or one GPU; and the
+ * table of operations, layer by layer, that the devices plain, cpu and cuda implement. */
 #ifndef COMMON_NN_DEVICE_H
 #define COMMON_NN_DEVICE_H
 

@@ -1,9 +1,7 @@
-/*
- * The models, as tables of layers. The parameters are one array in the order of the layers,
+/* The models, as tables of layers. The parameters are one array in the order of the layers,
  * weight before bias, as PyTorch's state_dict lists them, and so are the gradients. A layer keeps
  * its outputs for the backward pass; the next layer writes their gradients to doutput, and the
- * gradient of its inputs goes to the doutput of the previous layer.
- */
+ * gradient of its inputs goes to the doutput of the previous layer. */
 #include "common/nn/model.h"
 
 #include <math.h>

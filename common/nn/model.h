@@ -1,11 +1,9 @@
-/*
- * model.h - a network whose parameters form one flat array, as do its gradients.
+/* model.h - a network whose parameters form one flat array, as do its gradients.
  *
  * Broadcast, all-reduce, optimizer and checkpoint are then loops over one array, and a bucket of
  * gradients is a pointer and a length. Within a parameter's slice the channels come last
  * (DeviceOps); model_export and model_import convert to and from PyTorch's layout, where they come
- * first.
- */
+ * first. */
 #ifndef COMMON_NN_MODEL_H
 #define COMMON_NN_MODEL_H
 

@@ -1,7 +1,5 @@
-/*
- * The state of each optimizer, under PyTorch's names, so that checkpoints can be exchanged. The
- * device implements the formulas: a step is one pass over the flat arrays, regardless of layers.
- */
+/* The state of each optimizer, under PyTorch's names, so that checkpoints can be exchanged. The
+ * device implements the formulas: a step is one pass over the flat arrays, regardless of layers. */
 #include "common/nn/optim.h"
 
 #include <string.h>

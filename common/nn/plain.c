@@ -1,9 +1,7 @@
-/*
- * The CPU as a device, in plain loops: every operation of a training step is written as its formula
+/* The CPU as a device, in plain loops: every operation of a training step is written as its formula
  * is, and only the compiler optimises it. This file has memory, the batch, dropout, losses and
  * optimizers; plain_layers.c has the layers; the table is at the end. All work is done when
- * a call returns, so nothing ever waits. Other devices are tested against this one.
- */
+ * a call returns, so nothing ever waits. Other devices are tested against this one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,9 @@
-/*
- * plain.h - shared by the devices of a CPU: how work is divided, scratch memory, small sums.
+/* plain.h - shared by the devices of a CPU: how work is divided, scratch memory, small sums.
  *
  * Threads divide images, columns or weights, but never one sum. Sums over images are made over
  * CPU_CHUNKS parts of the batch whatever the number of threads, which therefore changes no bit of
  * the result. With shards, neither does the number of ranks: rows are independent in the forward
- * pass, and gradients are summed within each shard before the shards are summed.
- */
+ * pass, and gradients are summed within each shard before the shards are summed. */
 #ifndef COMMON_NN_PLAIN_H
 #define COMMON_NN_PLAIN_H
 

@@ -1,9 +1,7 @@
-/*
- * Convolutions and linear layers as plain loops. Each innermost loop runs over contiguous memory,
+/* Convolutions and linear layers as plain loops. Each innermost loop runs over contiguous memory,
  * the filters or the numbers of a row, so that the compiler turns it into vector instructions; this
  * determines the order of the other loops. Images are [row][column][channel], filters
- * [out][ky][kx][in] (device.h). extras/fast_cpu computes the same sums in less time.
- */
+ * [out][ky][kx][in] (device.h). extras/fast_cpu computes the same sums in less time. */
 #include <string.h>
 
 #include "common/nn/plain.h"

@@ -1,10 +1,8 @@
-/*
- * Nothing in the file depends on time, machine or folder: the same run writes the same bytes.
+/* Nothing in the file depends on time, machine or folder: the same run writes the same bytes.
  *
  * Before any of a file is used to resume, it is checked: it must be complete, ours, and of the same
  * model and optimizer. A check returns one line about what is wrong, which may end a program that
- * has to use this file, but not one that has others to try.
- */
+ * has to use this file, but not one that has others to try. */
 #include "common/save/checkpoint.h"
 
 #include <math.h>

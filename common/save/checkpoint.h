@@ -1,5 +1,4 @@
-/*
- * checkpoint.h - model, optimizer and position of a run in one safetensors file.
+/* checkpoint.h - model, optimizer and position of a run in one safetensors file.
  *
  *     tensors     optimizer.step                       int64, a scalar
  *                 conv1.weight ...                     PyTorch's names and layout, float32
@@ -14,8 +13,7 @@
  * - To save while training goes on: checkpoint_copy, then checkpoint_commit in any thread.
  * - To choose one of many files: where checkpoint_load would die, checkpoint_verify and
  *   checkpoint_resume return false and leave a line in file->error that says why.
- * - To use the weights alone: checkpoint_open, checkpoint_load_weights, safetensors_free.
- */
+ * - To use the weights alone: checkpoint_open, checkpoint_load_weights, safetensors_free. */
 #ifndef COMMON_SAVE_CHECKPOINT_H
 #define COMMON_SAVE_CHECKPOINT_H
 

@@ -1,8 +1,6 @@
-/*
- * Every rank writes a file of its own, so no rank waits for another. Asking for the loss makes the
+/* Every rank writes a file of its own, so no rank waits for another. Asking for the loss makes the
  * host wait for the device, so it is done only where there is a file. A resumed run appends to the
- * files of the previous one, from the step at which it resumes.
- */
+ * files of the previous one, from the step at which it resumes. */
 #include "common/save/metrics.h"
 
 #include <fcntl.h>

@@ -1,8 +1,6 @@
-/*
- * Reading trusts nothing in the file. The header's length is compared with the file's before memory
+/* Reading trusts nothing in the file. The header's length is compared with the file's before memory
  * is allocated, each tensor's shape with its offsets, and these with the end of the file. The file
- * is read, not mapped: a mapped file that shrinks raises SIGBUS.
- */
+ * is read, not mapped: a mapped file that shrinks raises SIGBUS. */
 #include "common/save/safetensors.h"
 
 #include <endian.h>

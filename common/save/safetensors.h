@@ -1,5 +1,4 @@
-/*
- * safetensors.h - reads and writes the safetensors format, and nothing else.
+/* safetensors.h - reads and writes the safetensors format, and nothing else.
  *
  *     8 bytes     length of the header, little-endian
  *     header      {"__metadata__": {"epoch": "3", ...}, "conv1.weight": {"dtype": "F32", "shape":
@@ -11,8 +10,7 @@
  * - At the end, and after an error: safetensors_free. Until then it borrows the data to be written.
  * - A file that is read may come from anywhere, so it is checked; an error never ends the process.
  *
- * Source: the format section of the safetensors README (huggingface/safetensors).
- */
+ * Source: the format section of the safetensors README (huggingface/safetensors). */
 #ifndef COMMON_SAVE_SAFETENSORS_H
 #define COMMON_SAVE_SAFETENSORS_H
 

@@ -1,12 +1,10 @@
-/*
- * The mpi backend: hands each collective to the installed MPI library.
+/* The mpi backend: hands each collective to the installed MPI library.
  *
  * Every call becomes MPI's nonblocking counterpart, which may overlap computation, but progresses
  * only when the rank calls MPI, so starting a call also progresses the earlier ones. MPI has no
  * deadlines, so a wait polls. It does not compare the ranks' calls either: --check-collectives on
  * does, by an exchange before each collective. The ranks find each other through MPI and its
- * launcher; no store is needed.
- */
+ * launcher; no store is needed. */
 #include <libgen.h>
 #include <limits.h>
 #include <mpi.h>

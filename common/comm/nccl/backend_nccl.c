@@ -1,5 +1,4 @@
-/*
- * The nccl backend: hands each collective to NVIDIA's NCCL, which moves it from GPU to GPU.
+/* The nccl backend: hands each collective to NVIDIA's NCCL, which moves it from GPU to GPU.
  *
  *     compute stream         --+--- backward pass goes on ---+-- optimizer -->
  *                        ready |                             | done
@@ -12,8 +11,7 @@
  * same.
  *
  * While the compute stream is captured (--cuda-graph), all this becomes part of the graph, NCCL
- * calls included; process_group.h documents what holds for these.
- */
+ * calls included; process_group.h documents what holds for these. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

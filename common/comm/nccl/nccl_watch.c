@@ -1,5 +1,4 @@
-/*
- * The watchdog, as in PyTorch's ProcessGroupNCCL: a GPU that waits for a dead rank waits forever,
+/* The watchdog, as in PyTorch's ProcessGroupNCCL: a GPU that waits for a dead rank waits forever,
  * and the host does not notice until it reads a result. It ends the process without aborting the
  * communicator, as PyTorch does by default (TORCH_NCCL_ASYNC_ERROR_HANDLING=3): the end of a
  * process stops what its GPU does and closes its connections, while ncclCommAbort may itself hang.
@@ -7,8 +6,7 @@
  * It has two threads, since CUDA may hang in any call, even one that only asks whether an event is
  * done. The poller asks CUDA and NCCL, and holds no lock meanwhile that the main thread needs. The
  * heartbeat calls neither and takes no lock: whatever hangs, it reports to the other ranks, reads
- * their verdict, and ends the process when the poller does not return within the timeout.
- */
+ * their verdict, and ends the process when the poller does not return within the timeout. */
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>

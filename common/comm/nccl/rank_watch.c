@@ -1,7 +1,5 @@
-/*
- * Reports and verdicts in the store. A request's timeout is the time a rank may be silent: if rank
- * 0 serves the store, a silent store means a silent rank 0.
- */
+/* Reports and verdicts in the store. A request's timeout is the time a rank may be silent: if rank
+ * 0 serves the store, a silent store means a silent rank 0. */
 #include "common/comm/nccl/rank_watch.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/*
- * rank_watch.h - finds the rank that keeps the others waiting, for backends that cannot name it.
+/* rank_watch.h - finds the rank that keeps the others waiting, for backends that cannot name it.
  *
  * Each rank writes a report to the store every period: a heartbeat and its progress. A rank that
  * waits for long reads the others' reports: a rank whose report no longer changes is gone, one that
@@ -7,8 +6,7 @@
  * end with the same line. PyTorch's ProcessGroupNCCL compares the ranks' sequence numbers through
  * its store in the same way.
  *
- * Only one thread of each rank uses it, the watchdog.
- */
+ * Only one thread of each rank uses it, the watchdog. */
 #ifndef COMMON_COMM_NCCL_RANK_WATCH_H
 #define COMMON_COMM_NCCL_RANK_WATCH_H
 

@@ -1,5 +1,4 @@
-/*
- * handshake.h - the job's secret, and how each connection begins in a job that has one: both sides
+/* handshake.h - the job's secret, and how each connection begins in a job that has one: both sides
  * prove that they know it.
  *
  *     caller   -> answerer   Hello: which service and ranks are meant | a nonce, 32 bytes |
@@ -13,8 +12,7 @@
  * - A caller uses handshake_call as soon as it is connected, before anything else.
  * - An answerer calls handshake_read when bytes have arrived. It disconnects on HANDSHAKE_REFUSED.
  *   What follows is not encrypted (docs/security.md).
- * - Builds without extras/secret have no secrets, and nothing calls these (store_no_extras.c).
- */
+ * - Builds without extras/secret have no secrets, and nothing calls these (store_no_extras.c). */
 #ifndef COMMON_COMM_STORE_HANDSHAKE_H
 #define COMMON_COMM_STORE_HANDSHAKE_H
 

@@ -1,7 +1,5 @@
-/*
- * TCP with non-blocking sockets: every call tries at once and, if it would block, sleeps in poll
- * until its deadline at most. So no rank waits forever for a dead one.
- */
+/* TCP with non-blocking sockets: every call tries at once and, if it would block, sleeps in poll
+ * until its deadline at most. So no rank waits forever for a dead one. */
 #include "common/comm/store/net.h"
 
 #include <arpa/inet.h>

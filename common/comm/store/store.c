@@ -1,8 +1,6 @@
-/*
- * The client, which behaves on the wire as PyTorch's does: after the handshake, if the job has a
+/* The client, which behaves on the wire as PyTorch's does: after the handshake, if the job has a
  * secret, it sends VALIDATE and PING. It sends WAIT before GET, since for an absent key a server
- * returns nothing or disconnects.
- */
+ * returns nothing or disconnects. */
 #include "common/comm/store/store.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/*
- * store.h - a key-value store through which ranks find each other: PyTorch's TCPStore.
+/* store.h - a key-value store through which ranks find each other: PyTorch's TCPStore.
  *
  * - A rank calls store_init; one of them serves the store, in a thread. A launcher or a tool calls
  *   store_connect. A Store is one connection, for one thread at a time.
@@ -11,8 +10,7 @@
  * - store_free disconnects, and stops the server if this process has it.
  *
  * The protocol is that of torch.distributed.TCPStore (2.x): ranks may join the store of a real
- * torchrun, and PyTorch's may use ours (extras/torch_store).
- */
+ * torchrun, and PyTorch's may use ours (extras/torch_store). */
 #ifndef COMMON_COMM_STORE_STORE_H
 #define COMMON_COMM_STORE_STORE_H
 

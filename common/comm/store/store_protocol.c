@@ -1,8 +1,6 @@
-/*
- * The operations and the shape of their arguments, as one table, and the function that uses it to
+/* The operations and the shape of their arguments, as one table, and the function that uses it to
  * find where a request ends. Once a request is known to be whole and within the limits, executing
- * it needs no further length checks.
- */
+ * it needs no further length checks. */
 #include "common/comm/store/store_protocol.h"
 
 #include <stdlib.h>

@@ -1,11 +1,9 @@
-/*
- * store_protocol.h - the protocol between a store and its clients, that of PyTorch's TCPStore.
+/* store_protocol.h - the protocol between a store and its clients, that of PyTorch's TCPStore.
  *
  * A request is one byte, the operation, and its arguments; a reply has no header at all. Numbers
  * are in host byte order, which is little-endian in practice. Keys and values are blobs: a u64
  * length, then the bytes. Operations that set something have no reply. The only error signal is a
- * closed connection.
- */
+ * closed connection. */
 #ifndef COMMON_COMM_STORE_STORE_PROTOCOL_H
 #define COMMON_COMM_STORE_STORE_PROTOCOL_H
 

@@ -1,9 +1,7 @@
-/*
- * One thread serves all clients: it sleeps until a socket is ready (epoll), reads what is
+/* One thread serves all clients: it sleeps until a socket is ready (epoll), reads what is
  * available, executes the requests it completes, and sends what the sockets accept. It never waits
  * for one client, so half a request or a sleeping reader delays no other client, and silent ones
- * cost nothing. Limits protect the memory and descriptors of its process, which is often a rank.
- */
+ * cost nothing. Limits protect the memory and descriptors of its process, which is often a rank. */
 #include "common/comm/store/store.h"
 
 #include <poll.h>

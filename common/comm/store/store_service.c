@@ -1,9 +1,7 @@
-/*
- * The table and the operations on it. Their arguments are complete and checked, and they run in one
+/* The table and the operations on it. Their arguments are complete and checked, and they run in one
  * thread, one request at a time, which makes ADD and COMPARE_SET atomic. Where PyTorch's two
  * servers differ, this follows the newer one (libuv). The table is the C library's balanced tree
- * (<search.h>): keys come from outside, and no choice of keys makes a tree slow.
- */
+ * (<search.h>): keys come from outside, and no choice of keys makes a tree slow. */
 #include "common/comm/store/store_service.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
-/*
- * store_service.h - a store without its sockets: a table, and the requests of its clients.
+/* store_service.h - a store without its sockets: a table, and the requests of its clients.
  *
  *   client -> service   VALIDATE and its number, then any operations and their arguments
  *   service -> client   the replies in the same order, without headers (store_protocol.h)
@@ -8,8 +7,7 @@
  * - Pass what a client sends to service_feed, in pieces of any size.
  * - Send what service_reply returns, then pass to service_sent how much was sent. A request may
  *   also end the wait of other clients: service->unread has all that have something unread.
- * - When a client disconnects, call service_remove; after the last one, service_free.
- */
+ * - When a client disconnects, call service_remove; after the last one, service_free. */
 #ifndef COMMON_COMM_STORE_STORE_SERVICE_H
 #define COMMON_COMM_STORE_STORE_SERVICE_H
 

@@ -1,13 +1,11 @@
-/*
- * The tcp backend: what Gloo is to PyTorch, but small enough to read.
+/* The tcp backend: what Gloo is to PyTorch, but small enough to read.
  *
  * Collectives are queued and executed one after the other: all ranks make the same calls in the
  * same order. The thread that executes one is the driver and owns the connections. A thread that
  * waits for a call drives, so a blocking call needs no other thread and no wake-up. While no thread
  * waits, the progress thread drives: that is how communication overlaps the backward pass. The
  * files below it, from the bottom up: tcp_mesh.c connects the ranks, tcp_watch.c waits and finds
- * the rank that is missing, tcp_exchange.c moves messages, tcp_algorithms.c decides which.
- */
+ * the rank that is missing, tcp_exchange.c moves messages, tcp_algorithms.c decides which. */
 #include <pthread.h>
 #include <stdlib.h>
 

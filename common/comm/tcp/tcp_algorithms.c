@@ -1,8 +1,6 @@
-/*
- * The algorithms: which rank sends what to which, and when. All ranks execute the same one at the
+/* The algorithms: which rank sends what to which, and when. All ranks execute the same one at the
  * same time. The ring and the chain send few bytes, for long messages; recursive doubling and the
- * tree take few steps, for short ones.
- */
+ * tree take few steps, for short ones. */
 #include <string.h>
 
 #include "common/comm/tcp/tcp_mesh.h"

@@ -1,11 +1,9 @@
-/*
- * One message out and one message in, at the same time.
+/* One message out and one message in, at the same time.
  *
  * Both directions of a connection are used at once, and no rank delays sending until it has
  * received, because in a ring all ranks would wait. A message with an addend is received and added
  * in parts: while one is added, the kernel receives the next and goes on sending. Every message
- * starts with a header that names its call. Connections and pipes both move messages in parts.
- */
+ * starts with a header that names its call. Connections and pipes both move messages in parts. */
 #include "common/comm/tcp/tcp_mesh.h"
 
 #include <sys/socket.h>

@@ -1,11 +1,9 @@
-/*
- * Forming the connections of the tcp backend.
+/* Forming the connections of the tcp backend.
  *
  * Every rank listens, publishes its address in the store and connects to all lower ranks; the
  * higher ones connect to it. Each connection begins with a key, which rank 0 has drawn for this
  * group and put into the store: so other programs, and ranks of another job or attempt, are
- * rejected. A build with extras/on_demand begins with few connections, and can open more.
- */
+ * rejected. A build with extras/on_demand begins with few connections, and can open more. */
 #include "common/comm/tcp/tcp_mesh.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/*
- * tcp_mesh.h - the tcp backend's connections, two between ranks that exchange messages.
+/* tcp_mesh.h - the tcp backend's connections, two between ranks that exchange messages.
  *
  *     data     | handshake | magic | CollectiveId | bytes | payload ... | magic | ...
  *     notices  | handshake | kind | waits_for | CollectiveId | text | kind | waits_for | ...
@@ -12,8 +11,7 @@
  * - An algorithm calls exchange, which sends a message and receives one (tcp_exchange.c). Where it
  *   can do neither, it calls mesh_wait, which reads the notices meanwhile (tcp_watch.c).
  * - Errors do not return: a rank that finds one notifies all others, and all die with one line. In
- *   a group that survives they jump to `unwind` instead: run_next then takes the call as done.
- */
+ *   a group that survives they jump to `unwind` instead: run_next then takes the call as done. */
 #ifndef COMMON_COMM_TCP_TCP_MESH_H
 #define COMMON_COMM_TCP_TCP_MESH_H
 

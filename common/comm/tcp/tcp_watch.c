@@ -1,13 +1,11 @@
-/*
- * How a rank of the tcp backend waits without hanging, and finds out which rank is to blame.
+/* How a rank of the tcp backend waits without hanging, and finds out which rank is to blame.
  *
  * While waiting for data it reads the notices of all peers: the kernel closes the connections of a
  * process that dies, and a rank that gives up sends all the reason, so that every rank's last line
  * names the root cause. A rank that waits for a while notifies the others which rank it waits for.
  * At the timeout these notices form a chain from rank to rank; the rank at its end is silent
  * because it is stopped, or stuck, or never made the call. A rank that is late for a good reason
- * reports that it is alive, and the others' timeouts start again.
- */
+ * reports that it is alive, and the others' timeouts start again. */
 #include "common/comm/tcp/tcp_mesh.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/*
- * Convolutions as products of matrices (cuda_im2col.cu), a chunk of images at a time: the matrix of
+/* Convolutions as products of matrices (cuda_im2col.cu), a chunk of images at a time: the matrix of
  * windows has nine times the numbers of the images, but a chunk's stays in the L2 cache from the
  * kernel that writes it to the product that reads it, and never goes through the slower memory. The
  * operations after a product (bias, relu, pooling) are one pass over its result, while that is
@@ -7,8 +6,7 @@
  *
  * Backward: dz, the gradient of the product's result, gives dW = dz^T columns, and dcolumns = dz W,
  * whose sum is the input's gradient; dcolumns overwrites the columns. A first convolution of one
- * channel has kernels of its own (cuda_first_conv.cu).
- */
+ * channel has kernels of its own (cuda_first_conv.cu). */
 #include "common/nn/cuda/cuda_state.h"
 
 static bool is_first(ConvShape shape)

@@ -1,13 +1,11 @@
-/*
- * How batches get to the device. A data set is copied there whole, once, at its first batch; from
+/* How batches get to the device. A data set is copied there whole, once, at its first batch; from
  * then on a batch is a list of row numbers. If a set is too large for that (or may change: one made
  * by hand), the host gathers the rows of each batch in pinned memory, from which copies run
  * asynchronously; there are two such stages, so that one can be filled while the other is copied.
  *
  * An asynchronous copy reads pinned memory when its turn comes, not when it is called. So that
  * memory may be overwritten only after an event says that the copy is done: a ring of buffers lets
- * the host run a few steps ahead before it has to wait for one (CudaUpload).
- */
+ * the host run a few steps ahead before it has to wait for one (CudaUpload). */
 #include <limits.h>
 
 #include "common/nn/cuda/cuda_state.h"

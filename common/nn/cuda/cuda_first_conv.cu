@@ -1,11 +1,9 @@
-/*
- * The first convolution: one channel under filters of 3 x 3. Nine products per unit are too few for
+/* The first convolution: one channel under filters of 3 x 3. Nine products per unit are too few for
  * a matrix product; what matters is that the large output is written once, and in the backward pass
  * read once. A warp computes a row of the output, one channel per lane, so that 32 adjacent numbers
  * are accessed together. It walks along the row with the window in registers; each step loads three
  * new pixels, the same for all lanes. The gradient's nine sums, and the bias's, are in registers
- * too.
- */
+ * too. */
 #include "common/nn/cuda/cuda_launch.h"
 
 enum { LANES = 32, WARPS = 8, TAPS = 9, MAX_PARTS = 1024 };

@@ -1,12 +1,10 @@
-/*
- * Convolution as a product of matrices: im2col writes the window under the filter at each place as
+/* Convolution as a product of matrices: im2col writes the window under the filter at each place as
  * a row of a matrix; times the filters, that is the convolution. Backward, col2im sums for each
  * pixel over the windows that contain it: a gather rather than a scatter with atomics, so the order
  * of the additions is fixed.
  *
  * Images keep their channels last, so a line of the window is contiguous: neighbouring threads read
- * and write neighbouring numbers, four at a time where the channels allow.
- */
+ * and write neighbouring numbers, four at a time where the channels allow. */
 #include "common/nn/cuda/cuda_launch.h"
 
 enum { BLOCK = 256 };

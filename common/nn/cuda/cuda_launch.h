@@ -1,7 +1,5 @@
-/*
- * cuda_launch.h - what the kernels share: how they are started (LAUNCH), sums over a block, and
- * templates for float, bf16 and fp16, which C++ converts into each other.
- */
+/* cuda_launch.h - what the kernels share: how they are started (LAUNCH), sums over a block, and
+ * templates for float, bf16 and fp16, which C++ converts into each other. */
 #ifndef COMMON_NN_CUDA_CUDA_LAUNCH_H
 #define COMMON_NN_CUDA_CUDA_LAUNCH_H
 

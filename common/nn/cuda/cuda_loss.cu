@@ -1,7 +1,5 @@
-/*
- * Losses and their gradients, in float: most GPUs are slow in double. Sums are in a fixed order.
- * The gradients are multiplied by the loss scale of fp16, the loss is not.
- */
+/* Losses and their gradients, in float: most GPUs are slow in double. Sums are in a fixed order.
+ * The gradients are multiplied by the loss scale of fp16, the loss is not. */
 #include "common/nn/cuda/cuda_launch.h"
 
 enum { BLOCK = 128 };

@@ -1,8 +1,6 @@
-/*
- * The optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor"), with
+/* The optimizers, operation by operation as PyTorch does them (torch/optim, "single tensor"), with
  * a thread for each number. With fp16 the gradients are scaled, and unscale undoes that. If unscale
- * is 0, the step is skipped and nothing is written, without asking the host.
- */
+ * is 0, the step is skipped and nothing is written, without asking the host. */
 #include "common/nn/cuda/cuda_launch.h"
 
 enum { BLOCK = CUDA_OPTIM_PARTS, GROWTH_INTERVAL = 2000, MAX_SKIPPED = 50 };

@@ -1,7 +1,5 @@
-/*
- * Kernels with one thread per number: gathering the batch, bias, relu, pooling, dropout; and the
- * sum over columns, for the gradient of a bias.
- */
+/* Kernels with one thread per number: gathering the batch, bias, relu, pooling, dropout; and the
+ * sum over columns, for the gradient of a bias. */
 #include "common/nn/cuda/cuda_launch.h"
 
 enum { BLOCK = 256 };

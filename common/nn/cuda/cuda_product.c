@@ -1,12 +1,10 @@
-/*
- * Products of matrices, and the linear layers made of them: one function of cuBLAS in every
+/* Products of matrices, and the linear layers made of them: one function of cuBLAS in every
  * precision. float32 is full precision, unless --tf32 on lets tensor cores take operands of 19
  * bits; bf16 and fp16 run on tensor cores and accumulate in float32. cuBLAS is column-major: it
  * sees our row-major matrices as their transposes, so it is asked for C^T = B^T A^T.
  *
  * We provide its workspace: its own might be allocated while a step is captured. With one stream
- * per handle and no atomics, which are off by default, results are reproducible.
- */
+ * per handle and no atomics, which are off by default, results are reproducible. */
 #include "common/base/library.h"
 #include "common/nn/cuda/cuda_state.h"
 

@@ -1,11 +1,9 @@
-/*
- * cuda_state.h - what the files of the CUDA device share: its state, their functions, and the
+/* cuda_state.h - what the files of the CUDA device share: its state, their functions, and the
  * kernels, which are C functions that launch them on a stream and return at once.
  *
  * Their pointers are device memory, in the layout that device.h describes. No kernel adds through
  * atomics: sums are trees whose shape follows from the sizes alone, so the same inputs give the
- * same bits.
- */
+ * same bits. */
 #ifndef COMMON_NN_CUDA_CUDA_STATE_H
 #define COMMON_NN_CUDA_CUDA_STATE_H
 

@@ -1,8 +1,6 @@
-/*
- * One GPU as a device: its memory, its copies, and the table of what it computes. All its work is
+/* One GPU as a device: its memory, its copies, and the table of what it computes. All its work is
  * queued on one stream, so it is done in the order of the calls, and the host runs ahead: it waits
- * only when it reads a number.
- */
+ * only when it reads a number. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
