@@ -100,16 +100,23 @@ END
     cc -shared -fPIC -o "$OUT/nth.so" "$OUT/nth.c" -ldl
     export DDP_SHM_DISABLE=1 NTH NTH_RANK NTH_LIFE
     behind=0 kills=0 early=0
-    for NTH_LIFE in 0 1; do
-        for NTH_RANK in 0 3; do
-            for NTH in 3 $(seq $((9 + NTH_RANK)) 24 110); do
-                # A first rank is killed so that there is a process 1, and a group that forms around it.
-                LD_PRELOAD=$OUT/nth.so same nth 4 $([ "$NTH_LIFE" -eq 0 ] || echo --inject "kill:$NTH_RANK:6") --log-interval 1000
-                kills=$((kills + $(grep -c "takes its seat" <<<"$output" || true)))
-                behind=$((behind + $(grep -c "[234] of 4 ranks were sent the state from another" <<<"$output" || true)))
-                early=$((early + $(grep -c "state from the file" <<<"$output" || true)))
+    kill_at() { # LIFE RANK MESSAGE; a first rank is killed before life 1, so that a group forms around it
+        NTH_LIFE=$1 NTH_RANK=$2 NTH=$3
+        LD_PRELOAD=$OUT/nth.so same nth 4 $([ "$1" -eq 0 ] || echo --inject "kill:$2:6") --log-interval 1000
+        kills=$((kills + $(grep -c "takes its seat" <<<"$output" || true)))
+        behind=$((behind + $(grep -c "[234] of 4 ranks were sent the state from another" <<<"$output" || true)))
+        early=$((early + $(grep -c "state from the file" <<<"$output" || true)))
+    }
+    for life in 0 1; do
+        for rank in 0 3; do
+            for message in 3 $(seq $((9 + rank)) 24 110); do
+                kill_at $life $rank "$message"
             done
         done
+    done
+    for message in $(seq 74 134); do # of steps; whether a survivor has ended its step is chance
+        [ "$behind" -eq 0 ] || break
+        kill_at 0 0 "$message"
     done
     echo "$kills kills; after $behind of them a survivor, too, was sent the state; $early before there was one"
     [ "$kills" -ge 24 ] && [ "$behind" -ge 1 ] && [ "$early" -ge 1 ]
