@@ -81,7 +81,7 @@ int main(int argc, char **argv)
                 "Trains a layer small enough to be computed by hand, and prints each step.\n");
     Args args;
     args_defaults(&args, "linear");
-    args.device = "cpu"; // these few numbers lie in the host's memory
+    args.device = DEVICE_CPU; // these few numbers lie in the host's memory
     Device device;
     device_init(&device, &args, 0);
     train(&device, "squared error", squared_error);

@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     const int num_nodes = argc > 1 ? atoi(argv[1]) : 2, calls = argc > 2 ? atoi(argv[2]) : 51;
     Args args;
     args_parse(&args, STEP_NODES, argc > 3 ? argc - 2 : 1, argc > 3 ? argv + 2 : argv);
-    args.all_reduce = "hierarchical";
+    args.all_reduce = ALL_REDUCE_HIERARCHICAL;
     ProcessGroup pg;
     const int rank = env_int("RANK"), world_size = env_int("WORLD_SIZE");
     process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,

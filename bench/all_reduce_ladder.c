@@ -133,7 +133,7 @@ static bool rank_main(int rank, int port, float *host, const size_t *sizes, size
 {
     Args args;
     args_defaults(&args, "cnn");
-    args.backend = "tcp"; // for the barriers and scalars of the two processes
+    args.backend = BACKEND_TCP; // for the barriers and scalars of the two processes
     log_set_rank(rank, 2);
     ProcessGroup pg;
     process_group_init(&pg, &args, "localhost", port, rank, 2, (MemoryLocation){ 0 });

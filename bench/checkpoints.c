@@ -48,9 +48,9 @@ int main(int argc, char **argv)
     CHECK(argc > 1, "which folder? see --help");
     Args args;
     args_defaults(&args, "cnn");
-    args.optimizer = "adam";
+    args.optimizer = OPTIM_ADAM;
     args.threads = 1;
-    args.device = "cpu";
+    args.device = DEVICE_CPU;
 
     Device device;
     device_init(&device, &args, 0);

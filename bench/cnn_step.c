@@ -44,13 +44,14 @@ int main(int argc, char **argv)
 {
     Args args;
     args_parse(&args, STEP_FAULT, argc, argv);
+    char amp[ARGS_VALUE_BYTES];
     Device device;
     device_init(&device, &args, 0);
     Rng rng;
     rng_seed(&rng, args.seed);
     Dataset dataset;
     dataset_init(&dataset, &args, TRAIN, &rng);
-    args.dataset = "mnist"; // so that the model does not limit its batches to the set's rows
+    args.dataset = DATASET_MNIST; // so that the model does not limit its batches to the set's rows
     Model model;
     model_init(&model, &args, args.batch_size, &rng, &device);
     Optimizer optim;
@@ -72,7 +73,8 @@ int main(int argc, char **argv)
             rounds, at_a_time);
     printf("{\"case\": \"batch %d, %d thread%s, %s\", \"value\": %.6g, \"unit\": \"samples/s\"}\n",
            args.batch_size, device.threads, device.threads == 1 ? "" : "s",
-           device.amp == AMP_OFF ? "fp32" : args.amp, args.batch_size / step);
+           device.amp == AMP_OFF ? "fp32" : args_value(&args, args_option("amp"), amp),
+           args.batch_size / step);
 
     free(seconds);
     free((size_t *)batch.index);

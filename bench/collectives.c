@@ -83,7 +83,7 @@ int main(int argc, char **argv)
                 "grow by the factor.\n");
     Args args;
     args_defaults(&args, "cnn");
-    args.backend = argc > 1 ? argv[1] : "tcp";
+    option_set(args_option("backend"), &args, argc > 1 ? argv[1] : "tcp", NULL);
     const int calls = argc > 2 ? atoi(argv[2]) : 51;
     CHECK(calls > 0, "%s calls: it is a number from 1 on", argv[2]);
     DistEnv env;

@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     CHECK(alone || caller || argc < 3, "%s: there are alone, in-step and caller", mode);
     Args args;
     args_defaults(&args, "cnn");
-    args.device = "cpu";
+    args.device = DEVICE_CPU;
     args.batch_size = BATCH_SIZE;
     args.threads = 1;
     const int rank = env_int("RANK"), world_size = env_int("WORLD_SIZE");

@@ -304,11 +304,11 @@ int main(int argc, char **argv)
         usage_error("gpu_kernels BATCH fp32|tf32|bf16 [repeats rounds [im2col|cudnn]]");
     Args args;
     args_defaults(&args, "cnn");
-    args.device = "cuda";
+    args.device = DEVICE_CUDA;
     args.batch_size = atoi(argv[1]);
     args.tf32 = strcmp(argv[2], "tf32") == 0;
-    args.amp = strcmp(argv[2], "bf16") == 0 ? "bf16" : "off";
-    args.conv = argc > 5 ? argv[5] : "auto";
+    args.amp = strcmp(argv[2], "bf16") == 0 ? AMP_BF16 : AMP_OFF;
+    option_set(args_option("conv"), &args, argc > 5 ? argv[5] : "auto", NULL);
     const int repeats = argc > 3 ? atoi(argv[3]) : 20, rounds = argc > 3 ? atoi(argv[4]) : 5;
     if (args.batch_size < 1 || repeats < 1 || rounds < 1)
         usage_error("gpu_kernels: rows, repeats and rounds are numbers from 1 on");

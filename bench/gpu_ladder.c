@@ -86,7 +86,7 @@ static float *expected(int images, const float *x, float *weight)
     const size_t numel = (size_t)images * Y_NUMEL;
     float *y = mem_calloc(numel, sizeof *y), *negative = mem_calloc(numel, sizeof *negative);
     Device plain;
-    device_init(&plain, &(Args){ .device = "plain", .threads = 1 }, 0);
+    device_init(&plain, &(Args){ .device = DEVICE_PLAIN, .threads = 1 }, 0);
     plain.ops->conv_relu(&plain, shape, images, x, weight, bias, y, NULL);
     for (int i = 0; i < FILTERS * DEPTH; i++)
         weight[i] = -weight[i];
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     const int checked = images < CHECKED ? images : CHECKED;
     const size_t x_numel = (size_t)images * X_NUMEL, windows = (size_t)images * WINDOWS;
     Device device;
-    device_init(&device, &(Args){ .device = "cuda" }, 0);
+    device_init(&device, &(Args){ .device = DEVICE_CUDA }, 0);
 
     float *x = random_floats(x_numel, 1), *weight = random_floats(FILTERS * DEPTH, 2);
     float *expected_y = expected(checked, x + x_numel - (size_t)checked * X_NUMEL, weight);

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 {
     Args args;
     args_parse(&args, STEP_FAULT, argc, argv);
-    args.device = "cuda";
+    args.device = DEVICE_CUDA;
     const int rank = number("RANK", 0), world_size = number("WORLD_SIZE", 1);
     const int local_rank = number("LOCAL_RANK", 0);
     log_set_rank(rank, world_size);
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     rng_seed(&training.rng, args.seed);
     Dataset dataset;
     dataset_init(&dataset, &args, TRAIN, &training.rng);
-    args.dataset = "mnist"; // so that the model does not limit its batches to the set's rows
+    args.dataset = DATASET_MNIST; // so that the model does not limit its batches to the set's rows
     model_init(&training.model, &args, args.batch_size, &training.rng, &device);
     optim_init(&training.optim, &args, &training.model, 1);
     training.index = mem_calloc((size_t)args.batch_size, sizeof *training.index);

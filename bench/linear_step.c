@@ -23,7 +23,7 @@ int main(int argc, char **argv)
     CHECK(epochs > 0, "%s epochs: it is a number from 1 on", argv[1]);
     Args args;
     args_defaults(&args, "linear");
-    args.device = "cpu";
+    args.device = DEVICE_CPU;
     args.threads = 1;
     Device device;
     device_init(&device, &args, 0);

@@ -23,7 +23,7 @@ int main(int argc, char **argv)
     CHECK(argc == 4, "usage: %s FOLDER BYTES CALLS", argv[0]);
     Args args;
     args_defaults(&args, "cnn");
-    args.backend = "tcp";
+    args.backend = BACKEND_TCP;
     DistEnv env;
     dist_env_init(&env);
     log_set_rank(env.rank, env.world_size);

@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     CHECK(argc == 2 && world_size > 0, "usage: %s RANKS", argv[0]);
     Args args;
     args_defaults(&args, "linear");
-    args.backend = "tcp";
+    args.backend = BACKEND_TCP;
     const int port = net_free_port();
     int formed[2];
     SYS_CHECK(pipe(formed));

@@ -55,7 +55,7 @@ int main(int argc, char **argv)
     Args args;
     args_defaults(&args, "cnn");
     args.threads = 1;
-    args.device = "cpu";
+    args.device = DEVICE_CPU;
     Device device;
     device_init(&device, &args, 0);
     Dataset dataset = { .name = "made up", .size = ROWS, .features = FEATURES, .num_classes = 10 };

@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     Args args;
     args_defaults(&args, "cnn");
     args.checkpoint_dir = argv[1];
-    args.optimizer = argc > 2 ? argv[2] : "sgd";
+    option_set(args_option("optimizer"), &args, argc > 2 ? argv[2] : "sgd", NULL);
     args.threads = 1;
     const int count = argc > 3 ? atoi(argv[3]) : 50;
 

@@ -19,7 +19,8 @@
 #include "tools/model/tool.h"
 
 typedef struct {
-    const char *dataset, *split;
+    enum { AUTO, DIGITS, MNIST } dataset;
+    enum { OF_TEST, OF_TRAIN } split;
 } Options;
 
 static const Tool tool = {
@@ -152,15 +153,15 @@ int main(int argc, char **argv)
 
     ModelFile from;
     model_file_open(&from, path);
-    const bool digits = from.dataset != NULL && strcmp(from.dataset, "digits") == 0;
-    args.dataset = options.dataset;
-    if (strcmp(args.dataset, "auto") == 0)
-        args.dataset = digits ? "digits" : "mnist";
+    const bool digits = options.dataset == AUTO
+                            ? from.dataset != NULL && strcmp(from.dataset, "digits") == 0
+                            : options.dataset == DIGITS;
+    args.dataset = digits ? DATASET_DIGITS : DATASET_MNIST;
     Classifier classifier;
     classifier_init(&classifier, &args, &from, args.batch_size, env.local_rank);
     Dataset dataset;
     Rng rng = { 0 };
-    dataset_init(&dataset, &args, strcmp(options.split, "test") == 0 ? TEST : TRAIN, &rng);
+    dataset_init(&dataset, &args, options.split == OF_TEST ? TEST : TRAIN, &rng);
     dataset_normalise(&dataset, from.mean, from.std);
 
     Outcome outcome = { 0 };

@@ -239,8 +239,8 @@ int main(int argc, char **argv)
 
     ModelFile from;
     model_file_open(&from, argument[0]);
-    args.model = from.model;
-    args.device = "cpu";
+    option_set(args_option("model"), &args, from.model, NULL);
+    args.device = DEVICE_CPU;
     args.threads = 1;
     Device device;
     device_init(&device, &args, 0);

@@ -80,7 +80,7 @@ static bool load_row(Input *input, const char *text, Args *args, const ModelFile
         (length != 5 || strncmp(text, "mnist", 5) != 0))
         return false;
 
-    args->dataset = length == 6 ? "digits" : "mnist";
+    args->dataset = length == 6 ? DATASET_DIGITS : DATASET_MNIST;
     Rng rng = { 0 };
     dataset_init(&input->dataset, args, TEST, &rng);
     dataset_normalise(&input->dataset, from->mean, from->std);
@@ -89,7 +89,7 @@ static bool load_row(Input *input, const char *text, Args *args, const ModelFile
     input->is_row = true;
     input->row = strtoull(colon + 1, &end, 10);
     if (colon[1] < '0' || colon[1] > '9' || *end != '\0' || input->row >= dataset->size)
-        usage_error("%.80s: %s has test images 0 to %zu", text, args->dataset, dataset->size - 1);
+        usage_error("%.80s: %s has test images 0 to %zu", text, dataset->name, dataset->size - 1);
     for (size_t i = 0; i < MNIST_PIXELS; i++) {
         const size_t at = input->row * MNIST_PIXELS + i;
         const float ink = dataset->bytes != NULL

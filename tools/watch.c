@@ -26,7 +26,8 @@ enum { MAX_VIEWERS = 32, TOKEN_BYTES = 16, BLOCK_BYTES = 4096, SEND_BYTES = 32 <
 
 typedef struct {
     HttpOptions http; // first, because of HTTP_OPTION_ROWS
-    const char *metrics_dir, *control;
+    const char *metrics_dir;
+    enum { AUTO, ON, OFF } control;
 } Options;
 
 static const Tool tool = {
@@ -316,7 +317,6 @@ int main(int argc, char **argv)
     Options options;
     const char *what;
     tool_parse(&tool, &args, &options, &what, argc, argv);
-    const bool on = strcmp(options.control, "on") == 0, off = strcmp(options.control, "off") == 0;
     static Watcher watcher;
     if (!live_job_find(&watcher.job, what))
         die("no rank on this machine has MASTER_PORT=%s and a flight record: name the "
@@ -331,7 +331,7 @@ int main(int argc, char **argv)
         .options = &options.http, .tool = &watcher, .answer = answer, .tick = tick, .stop = stop
     };
     http_listen(&http);
-    watcher.control = on || (http.loopback && !off);
+    watcher.control = options.control == ON || (http.loopback && options.control != OFF);
     make_token(&watcher);
     log_print("Watching %s at %s?token=%s until Ctrl+C", watcher.job.dir, http.url, watcher.token);
     http_serve(&http);

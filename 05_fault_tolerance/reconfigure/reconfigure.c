@@ -20,10 +20,9 @@ void reconfigure_init(Reconfigure *r, const Args *args, const DistEnv *env, Proc
     if (getenv("DDP_INCARNATION") == NULL)
         usage_error("no launcher replaces ranks that fail: start this program with "
                     "RECONFIGURE=1 05_fault_tolerance/run.sh");
-    if (place.on_gpu || strcmp(args->backend, "nccl") == 0 || strcmp(args->backend, "mpi") == 0 ||
-        strcmp(args->all_reduce, "flat") != 0 || strcmp(args->on_nan, "stop") != 0 ||
-        args->trace != NULL || args->profile != NULL || args->show_topology ||
-        args->simulate_network != NULL)
+    if (place.on_gpu || args->backend == BACKEND_NCCL || args->backend == BACKEND_MPI ||
+        args->all_reduce != ALL_REDUCE_FLAT || args->on_nan != ON_NAN_STOP || args->trace != NULL ||
+        args->profile != NULL || args->show_topology || args->simulate_network != NULL)
         usage_error("ranks that survive a failure need --device cpu, --backend tcp, --all-reduce "
                     "flat and --on-nan stop, and no --trace, --profile, --show-topology or "
                     "--simulate-network");

@@ -42,19 +42,19 @@ void conv_net_parse_args(Args *args, int argc, char **argv)
         if (strcmp(argv[i], "--help") == 0)
             print_what_is_refused();
     args_parse(args, STEP_SPAWN, argc, argv);
-    refuse(strcmp(args->model, "cnn") != 0, "--model");
-    refuse(strcmp(args->dataset, "random") == 0, "--dataset random");
-    refuse(strcmp(args->optimizer, "sgd") != 0, "--optimizer");
+    refuse(args->model != MODEL_CNN, "--model");
+    refuse(args->dataset == DATASET_RANDOM, "--dataset random");
+    refuse(args->optimizer != OPTIM_SGD, "--optimizer");
     refuse(args->cuda_graph, "--cuda-graph");
-    refuse(args->amp != NULL && strcmp(args->amp, "off") != 0, "--amp");
+    refuse(args->amp != AMP_OFF, "--amp");
     refuse(args->init_from != NULL, "--init-from");
     refuse(args->metrics_dir != NULL, "--metrics-dir");
-    refuse(strcmp(args->lr_schedule, "constant") != 0, "--lr-schedule");
+    refuse(args->lr_schedule != LR_CONSTANT, "--lr-schedule");
     refuse(args->warmup_steps > 0, "--warmup-steps");
     refuse(args->clip_norm > 0, "--clip-norm");
-    const bool is_auto = strcmp(args->device, "auto") == 0;
-    if (strcmp(args->device, "cpu") == 0 || (is_auto && gpus_count() == 0))
-        args->device = "plain";
+    const bool is_auto = args->device == DEVICE_AUTO;
+    if (args->device == DEVICE_CPU || (is_auto && gpus_count() == 0))
+        args->device = DEVICE_PLAIN;
 }
 
 /* Appends a slice to an array of *numel floats. */

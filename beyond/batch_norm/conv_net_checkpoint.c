@@ -80,7 +80,7 @@ static void describe_run(const ConvNetCheckpoint *checkpoint, Safetensors *file)
     safetensors_add_metadata(file, "world_size", "%d", checkpoint->world_size);
     safetensors_add_metadata(file, "global_batch_size", "%lld",
                              (long long)checkpoint->world_size * batch_size);
-    safetensors_add_metadata(file, "optimizer", "%s", args->optimizer);
+    safetensors_add_metadata(file, "optimizer", "sgd");
     safetensors_add_metadata(file, "lr", "%.15g", args->lr);
     safetensors_add_metadata(file, "momentum", "%.15g", args->momentum);
     safetensors_add_metadata(file, "weight_decay", "%.15g", args->weight_decay);

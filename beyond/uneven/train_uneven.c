@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 {
     Args args;
     args_parse(&args, STEP_SPAWN, argc, argv);
-    if (strcmp(args.lr_schedule, "constant") != 0)
+    if (args.lr_schedule != LR_CONSTANT)
         usage_error("--lr-schedule: the epochs of this aside differ in length by rank, so their "
                     "rates would differ; leave it out, or use train");
     if (args.nproc == 0)

@@ -134,6 +134,11 @@ const Option args_options[] = {
 };
 _Static_assert(sizeof args_options / sizeof *args_options <= MAX_OPTIONS, "raise MAX_OPTIONS");
 
+const Option *args_option(const char *name)
+{
+    return option_find(args_options, ANY_STEP, name, strlen(name));
+}
+
 static Setting *setting_of(Settings *settings, const char *name)
 {
     const Option *option = option_find(args_options, settings->step, name, strlen(name));
@@ -186,18 +191,18 @@ static void drop_overridden(Settings *settings, bool clashes, const char *name, 
 static void refuse_clashes(Settings *settings)
 {
     const Args *args = settings->args;
-    const bool linear = strcmp(args->model, "linear") == 0;
-    const bool images = strcmp(args->dataset, "random") != 0;
+    const bool linear = args->model == MODEL_LINEAR;
+    const bool images = args->dataset != DATASET_RANDOM;
     const bool two_sizes =
         args->global_batch_size > 0 && setting_of(settings, "batch-size")->source >=
                                            setting_of(settings, "global-batch-size")->source;
     drop_overridden(settings, linear == images, "dataset", "model",
                     "linear learns from random, mlp and cnn from digits or mnist");
-    drop_overridden(settings, strcmp(args->optimizer, "sgd") != 0, "momentum", "optimizer",
+    drop_overridden(settings, args->optimizer != OPTIM_SGD, "momentum", "optimizer",
                     "leave it out, or use --optimizer sgd");
-    drop_overridden(
-        settings, args_shards(args) > 0 && strcmp(args->all_reduce, "hierarchical") == 0,
-        "all-reduce", "reduce-order", "hierarchical has an order of its own; leave one out");
+    drop_overridden(settings, args_shards(args) > 0 && args->all_reduce == ALL_REDUCE_HIERARCHICAL,
+                    "all-reduce", "reduce-order",
+                    "hierarchical has an order of its own; leave one out");
     drop_overridden(settings, two_sizes, "global-batch-size", "batch-size",
                     "give the batch of each rank, or that of all together");
     drop_overridden(settings, args->resume != NULL && args->init_from != NULL, "init-from",
@@ -215,13 +220,13 @@ static void resolve(Settings *settings)
         args->resume = NULL;
     refuse_clashes(settings);
 
-    const bool linear = strcmp(args->model, "linear") == 0;
-    const bool sgd = strcmp(args->optimizer, "sgd") == 0 && !linear;
-    const bool adadelta = strcmp(args->optimizer, "adadelta") == 0;
+    const bool linear = args->model == MODEL_LINEAR;
+    const bool sgd = args->optimizer == OPTIM_SGD && !linear;
+    const bool adadelta = args->optimizer == OPTIM_ADADELTA;
     set_default(settings, "dataset", linear ? "random" : "digits");
     set_default(settings, "momentum", sgd ? "0.9" : "0");
     set_default(settings, "lr", adadelta ? "1" : sgd ? "0.01" : "0.001");
-    set_default(settings, "weight-decay", strcmp(args->optimizer, "adamw") == 0 ? "0.01" : "0");
+    set_default(settings, "weight-decay", args->optimizer == OPTIM_ADAMW ? "0.01" : "0");
     if (args->max_steps == 0)
         args->max_steps = UINT64_MAX;
 }
@@ -231,7 +236,7 @@ void args_defaults(Args *args, const char *model)
     Settings settings = { .args = args };
     *args = (Args){ 0 };
     set_values(&settings);
-    args->model = model;
+    option_set(args_option("model"), args, model, NULL);
     resolve(&settings);
 }
 
@@ -249,7 +254,12 @@ const char *args_value(const Args *args, const Option *option, char text[ARGS_VA
         snprintf(text, ARGS_VALUE_BYTES, "%d", *(const int *)field);
     else if (kind == OPTION_UINT64 && (field != &args->max_steps || args->max_steps < UINT64_MAX))
         snprintf(text, ARGS_VALUE_BYTES, "%ju", (uintmax_t) * (const uint64_t *)field);
-    else if (kind != OPTION_INT && kind != OPTION_UINT64 && *(const char *const *)field != NULL)
+    else if (kind == OPTION_CHOICE) {
+        const char *word = option->value;
+        for (int i = *(const int *)field; i > 0; i--)
+            word = strchr(word, '|') + 1;
+        snprintf(text, ARGS_VALUE_BYTES, "%.*s", (int)strcspn(word, "|"), word);
+    } else if (kind != OPTION_INT && kind != OPTION_UINT64 && *(const char *const *)field != NULL)
         snprintf(text, ARGS_VALUE_BYTES, "%s",
                  is_path ? option->value : *(const char *const *)field);
     return text;
@@ -371,8 +381,7 @@ void args_parse(Args *args, Step step, int argc, char **argv)
 
 int args_shards(const Args *args)
 {
-    const char *order = args->reduce_order; // NULL if args_defaults did not set it
-    return order != NULL && strcmp(order, "fixed") == 0 ? NUM_SHARDS : 0;
+    return args->reduce_order == ORDER_FIXED ? NUM_SHARDS : 0;
 }
 
 int args_batch_size(const Args *args, int world_size)

@@ -8,9 +8,23 @@
 
 #include "common/base/options.h"
 
+/* The choices, in the order of their words in --help. The first of each is its default, except for
+ * the model and its data set. */
+typedef enum { MODEL_LINEAR, MODEL_CNN, MODEL_MLP } ModelKind;
+typedef enum { DATASET_RANDOM, DATASET_DIGITS, DATASET_MNIST } DatasetKind;
+typedef enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_ADADELTA } OptimKind;
+typedef enum { LR_CONSTANT, LR_STEP, LR_COSINE } LrScheduleKind;
+typedef enum { ON_NAN_STOP, ON_NAN_WARN } OnNan;
+typedef enum { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA, DEVICE_PLAIN } DeviceKind;
+typedef enum { AMP_OFF, AMP_BF16, AMP_FP16 } Amp;
+typedef enum { CONV_AUTO, CONV_IM2COL, CONV_CUDNN } ConvKind;
+typedef enum { BACKEND_AUTO, BACKEND_NCCL, BACKEND_MPI, BACKEND_TCP } BackendKind;
+typedef enum { ALL_REDUCE_FLAT, ALL_REDUCE_HIERARCHICAL } AllReduceKind;
+typedef enum { ORDER_ANY, ORDER_FIXED } ReduceOrder;
+
 typedef struct Args {
-    const char *model; // "cnn", "linear" or "mlp"
-    const char *dataset; // "digits", "mnist" or "random"
+    ModelKind model;
+    DatasetKind dataset;
     const char *data_dir; // folder of MNIST's files
     const char *scratch_dir; // folder for this node's copy of them, or NULL
     int dataset_size; // rows of the random set
@@ -19,13 +33,13 @@ typedef struct Args {
     int save_every; // epochs between checkpoints; 0: only at the end
     int batch_size; // samples per step and rank; see args_batch_size
     int global_batch_size; // samples per step of all ranks together; 0: not given
-    const char *optimizer; // "sgd", "adam", "adamw" or "adadelta"
+    OptimKind optimizer;
     double lr, momentum, weight_decay;
-    const char *lr_schedule; // "constant", "step" or "cosine"; NULL means constant
+    LrScheduleKind lr_schedule;
     int warmup_steps; // steps over which the rate rises to lr
     double clip_norm; // largest norm of all gradients together; 0: any
     bool dropout;
-    const char *on_nan; // "stop" or "warn", see check_divergence
+    OnNan on_nan; // see check_divergence
     uint64_t seed;
     int threads; // compute threads of a rank; 0: cores / ranks on this node
     const char *init_from; // file with weights, or NULL
@@ -37,14 +51,14 @@ typedef struct Args {
     bool show_topology; // rank 0 lists all ranks
     uint64_t max_steps; // UINT64_MAX: no limit
     int log_interval; // batches
-    const char *device; // "auto", "cpu", "cuda" or "plain"
-    const char *amp; // "off", "bf16" or "fp16"; NULL means off
+    DeviceKind device;
+    Amp amp; // see device.h
     bool tf32, cuda_graph; // multiply float32 in 19 bits; record a training step and replay it
-    const char *conv; // "auto", "im2col" or "cudnn"; NULL means auto
+    ConvKind conv;
 
-    const char *backend; // "auto", "nccl", "mpi" or "tcp"
-    const char *all_reduce; // "flat" or "hierarchical"
-    const char *reduce_order; // "any" or "fixed"; see args_shards
+    BackendKind backend;
+    AllReduceKind all_reduce;
+    ReduceOrder reduce_order; // see args_shards
     bool check_collectives, nccl_register; // compare calls; extras/nccl_register
     double bucket_cap_mb;
     double timeout; // seconds, for the rendezvous and for each collective
@@ -61,7 +75,7 @@ typedef struct Args {
  * after --help. Strings live as long as the process. Local. */
 void args_parse(Args *args, Step step, int argc, char **argv);
 
-/* Fills args with the defaults for a model, which args_parse starts from (tests use this too). */
+/* Fills args with the defaults for a model, "cnn" for example. */
 void args_defaults(Args *args, const char *model);
 
 /* Returns an option's value as a user would type it; for a path, a placeholder such as "FILE". */
@@ -87,6 +101,9 @@ int args_batch_size(const Args *args, int world_size);
 /* ---- for the extras, tools and tests ---- */
 
 extern const Option args_options[]; // in the order of --help; the last has no name
+
+/* Returns the row of an option, for option_set and args_value. */
+const Option *args_option(const char *name);
 
 enum { MAX_OPTIONS = 64 };
 

@@ -12,8 +12,8 @@
 bool divergence_report(const Args *args, Divergence divergence, const char *where, bool prints)
 {
     static bool warned;
-    const bool warn = strcmp(args->on_nan, "warn") == 0;
-    const bool fp16 = args->amp != NULL && strcmp(args->amp, "fp16") == 0;
+    const bool warn = args->on_nan == ON_NAN_WARN;
+    const bool fp16 = args->amp == AMP_FP16;
     const char *what =
         fp16 ? "fp16 overflowed 50 times in a row until" : "weights are nan or infinite after";
     char loss[256] = "though no rank's loss is yet", text[512];

@@ -107,14 +107,15 @@ static const char *to_string(const Option *option, const char *text, const char 
     return text;
 }
 
-/* Returns text if it is one of `words`, as in "one|two|three"; else a usage error. */
-static const char *to_choice(const char *words, const char *text, const char *origin)
+/* Returns the number of text among `words`, as in "one|two|three"; usage error if it is none. */
+static int to_choice(const char *words, const char *text, const char *origin)
 {
     const size_t length = strlen(text);
-    for (const char *word = words; word != NULL; word = strchr(word, '|')) {
+    int number = 0;
+    for (const char *word = words; word != NULL; word = strchr(word, '|'), number++) {
         word += word[0] == '|';
         if (strcspn(word, "|") == length && strncmp(word, text, length) == 0)
-            return text;
+            return number;
     }
     usage_error("%s must be one of %s, not \"%.80s\"%s", origin, words, text,
                 strcmp(text, "gloo") == 0 ? ": for PyTorch's gloo take tcp" : "");
@@ -140,10 +141,10 @@ void option_set(const Option *option, void *fields, const char *text, const char
                         option->low, option->high, text);
         break;
     case OPTION_SWITCH:
-        *(bool *)field = strcmp(to_choice(option->value, text, origin), "on") == 0;
+        *(bool *)field = to_choice(option->value, text, origin) == 0; // "on|off"
         break;
     case OPTION_CHOICE:
-        *(const char **)field = to_choice(option->value, text, origin);
+        *(int *)field = to_choice(option->value, text, origin);
         break;
     case OPTION_STRING:
     case OPTION_OPTIONAL:

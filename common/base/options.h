@@ -13,7 +13,7 @@ typedef enum {
     OPTION_UINT64, // uint64_t
     OPTION_REAL, // double
     OPTION_SWITCH, // bool: on or off
-    OPTION_CHOICE, // string: one of those listed in `value`
+    OPTION_CHOICE, // an enum with the words of `value`, in their order
     OPTION_STRING, // string, not empty
     OPTION_OPTIONAL, // string, or NULL for the word that is its default
     OPTION_RATE, // string, see parse_rate; or NULL for the word that is its default

@@ -24,32 +24,29 @@
 // What rank 0 publishes in place of its options.
 #define TOO_FEW_DESCRIPTORS "rank 0 gives up: it may open too few files and connections (ulimit -n)"
 
-static const Backend *const backends[] = { &backend_tcp, &backend_mpi, &backend_nccl };
+static const Backend *const backends[] = {
+    [BACKEND_NCCL] = &backend_nccl, [BACKEND_MPI] = &backend_mpi, [BACKEND_TCP] = &backend_tcp
+};
 
-/* Returns the backend of this name. Usage error, the same on all ranks, if it cannot be used. */
-static const Backend *backend_choose(const char *name, bool on_gpu, int rank, int world_size)
+/* Returns the backend of this kind. Usage error, the same on all ranks, if it cannot be used. */
+static const Backend *backend_choose(BackendKind kind, bool on_gpu, int rank, int world_size)
 {
-    if (strcmp(name, "auto") == 0)
-        name = on_gpu && backend_nccl.remedy == NULL ? "nccl" : "tcp";
+    if (kind == BACKEND_AUTO)
+        kind = on_gpu && backend_nccl.remedy == NULL ? BACKEND_NCCL : BACKEND_TCP;
 
-    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
-        const Backend *backend = backends[i];
-        if (strcmp(name, backend->name) != 0)
-            continue;
-        if (backend->remedy != NULL)
-            usage_error("this program was built without %s: %s, or use --backend tcp", name,
-                        backend->remedy);
-        if (backend == &backend_nccl && !on_gpu)
-            usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
-        if (on_gpu && !backend->reads_gpu && !has_staging)
-            usage_error("--backend %s does not reach GPU memory without extras/staging: use "
-                        "--device cpu",
-                        name);
-        if (backend->check != NULL)
-            backend->check(rank, world_size);
-        return backend;
-    }
-    usage_error("--backend %s: there are auto, nccl, mpi and tcp", name);
+    const Backend *backend = backends[kind];
+    if (backend->remedy != NULL)
+        usage_error("this program was built without %s: %s, or use --backend tcp", backend->name,
+                    backend->remedy);
+    if (kind == BACKEND_NCCL && !on_gpu)
+        usage_error("--backend nccl needs --device cuda; on CPUs use --backend tcp");
+    if (on_gpu && !backend->reads_gpu && !has_staging)
+        usage_error("--backend %s does not reach GPU memory without extras/staging: use "
+                    "--device cpu",
+                    backend->name);
+    if (backend->check != NULL)
+        backend->check(rank, world_size);
+    return backend;
 }
 
 char *process_group_key(const ProcessGroup *pg, const char *what, int rank,

@@ -64,18 +64,18 @@ static void mnist_load(Dataset *dataset, const char *dir, Split split)
 
 void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
 {
+    static const char *const names[] = { "random", "digits", "mnist" };
     static unsigned num_loaded;
-    *dataset = (Dataset){ .name = args->dataset,
+    *dataset = (Dataset){ .name = names[args->dataset],
                           .id = ++num_loaded,
                           .std = 1,
                           .shards = split == TRAIN ? args_shards(args) : 0 };
-    if (strcmp(args->dataset, "random") == 0) {
+    if (args->dataset == DATASET_RANDOM)
         random_load(dataset, split == TRAIN ? (size_t)args->dataset_size : 0, rng);
-    } else if (strcmp(args->dataset, "digits") == 0) {
+    else if (args->dataset == DATASET_DIGITS)
         dataset->size = digits_read(split == TEST, &dataset->floats, &dataset->labels);
-    } else {
+    else
         mnist_load(dataset, args->scratch_dir != NULL ? args->scratch_dir : args->data_dir, split);
-    }
     if (dataset->labels != NULL) { // images: by the mean and deviation of MNIST's training pixels
         dataset->features = IMAGE_SIDE * IMAGE_SIDE;
         dataset->num_classes = NUM_DIGITS;
@@ -93,9 +93,9 @@ void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
 
 int dataset_max_rows(const Args *args)
 {
-    const int rows = strcmp(args->dataset, "random") == 0   ? args->dataset_size
-                     : strcmp(args->dataset, "digits") == 0 ? DIGITS_ROWS
-                                                            : INT_MAX;
+    const int rows = args->dataset == DATASET_RANDOM   ? args->dataset_size
+                     : args->dataset == DATASET_DIGITS ? DIGITS_ROWS
+                                                       : INT_MAX;
     const int padding = args_shards(args);
     return rows < INT_MAX - padding ? rows + padding : INT_MAX;
 }

@@ -28,8 +28,8 @@ static int num_threads(const Args *args)
 /* Returns true for cuda; "auto" is cuda if every rank has a GPU of its own, or sees exactly one. */
 static bool is_cuda_requested(const Args *args)
 {
-    if (strcmp(args->device, "auto") != 0)
-        return strcmp(args->device, "cuda") == 0;
+    if (args->device != DEVICE_AUTO)
+        return args->device == DEVICE_CUDA;
     if (args_shards(args) > 0) // a GPU does not add in that order
         return false;
     const int count = gpus_visible();
@@ -38,11 +38,7 @@ static bool is_cuda_requested(const Args *args)
 
 void device_init(Device *device, const Args *args, int local_rank)
 {
-    const char *amp = args->amp != NULL ? args->amp : "off";
-    *device = (Device){ .local_rank = local_rank, .threads = 1 };
-    device->amp = strcmp(amp, "bf16") == 0   ? AMP_BF16
-                  : strcmp(amp, "fp16") == 0 ? AMP_FP16
-                                             : AMP_OFF;
+    *device = (Device){ .local_rank = local_rank, .amp = args->amp, .threads = 1 };
     if (is_cuda_requested(args)) {
         device_cuda_init(device, args);
         return;
@@ -51,11 +47,12 @@ void device_init(Device *device, const Args *args, int local_rank)
         usage_error("--tf32 on: a CPU has no such numbers; leave it out, or use --device cuda");
     if (args->cuda_graph)
         usage_error("--cuda-graph on: a CPU has no graphs; leave it out, or use --device cuda");
-    if (args->conv != NULL && strcmp(args->conv, "auto") != 0)
-        usage_error("--conv %s is for GPUs: leave it out, or use --device cuda", args->conv);
+    if (args->conv != CONV_AUTO)
+        usage_error("--conv %s is for GPUs: leave it out, or use --device cuda",
+                    args->conv == CONV_CUDNN ? "cudnn" : "im2col");
     if (device->amp == AMP_FP16)
         usage_error("--amp fp16 needs a GPU: use --amp bf16, or --device cuda");
-    const bool plain = strcmp(args->device, "plain") == 0;
+    const bool plain = args->device == DEVICE_PLAIN;
     device->name = plain ? "plain" : "cpu";
     device->label = "CPU";
     device->threads = num_threads(args);
@@ -69,7 +66,7 @@ void device_free(Device *device)
 
 int device_count(const Args *args)
 {
-    const bool may = strcmp(args->device, "auto") == 0 || strcmp(args->device, "cuda") == 0;
+    const bool may = args->device == DEVICE_AUTO || args->device == DEVICE_CUDA;
     const int count = may ? gpus_count() : 0;
     return count > 0 ? count : 2;
 }

@@ -33,7 +33,6 @@
  * Products accumulate in float32. On a CPU, which has bf16 only, a convolution's backward pass is
  * float32, and so is its forward pass without pooling. torch.autocast also rounds small products,
  * and keeps activations short, as --conv cudnn does; inputs and logits stay float32. */
-typedef enum { AMP_OFF, AMP_BF16, AMP_FP16 } Amp;
 
 /* The dynamic loss scale of fp16 (torch.amp.GradScaler): small gradients would vanish in a type
  * whose smallest number is 6e-8, so the loss is multiplied by `scale`, and the optimizer divides. A
@@ -54,8 +53,6 @@ typedef struct {
  *     step   = StepLR(optimizer, step_size=steps_per_epoch, gamma=0.7), as PyTorch's MNIST example
  *     cosine = CosineAnnealingLR(optimizer, T_max=total_steps - warmup_steps)
  *     SequentialLR(optimizer, [warmup, step or cosine], milestones=[warmup_steps]) */
-typedef enum { LR_CONSTANT, LR_STEP, LR_COSINE } LrScheduleKind;
-
 typedef struct {
     LrScheduleKind kind;
     uint64_t warmup_steps;
@@ -87,7 +84,6 @@ typedef struct {
 } OptimStep;
 
 /* An optimizer over flat arrays, by PyTorch's formulas. */
-typedef enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_ADADELTA } OptimKind;
 typedef struct {
     OptimKind kind;
     double lr, momentum, weight_decay;

@@ -112,22 +112,14 @@ typedef struct Network {
 } Network;
 
 static const Network networks[] = {
-    { "linear", 20, linear_layers, 1, 0 },
-    { "cnn", 28 * 28, cnn_layers, 4, 10 },
-    { "mlp", 28 * 28, mlp_layers, MAX_LAYERS, 10 },
+    [MODEL_LINEAR] = { "linear", 20, linear_layers, 1, 0 },
+    [MODEL_CNN] = { "cnn", 28 * 28, cnn_layers, 4, 10 },
+    [MODEL_MLP] = { "mlp", 28 * 28, mlp_layers, MAX_LAYERS, 10 },
 };
 
 static Layer *last_layer(const Model *model)
 {
     return &model->layer[model->network->num_layers - 1];
-}
-
-static const Network *find_network(const char *name)
-{
-    for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++)
-        if (strcmp(networks[i].name, name) == 0)
-            return &networks[i];
-    usage_error("--model %s: there are linear, cnn and mlp", name);
 }
 
 /* Lists the parameters, weight and bias of each layer, and gives each its slice. */
@@ -206,7 +198,7 @@ void model_init(Model *model, const Args *args, int max_batch, Rng *rng, Device 
     // A batch is never larger than its data set, so a huge --batch-size must not cost memory.
     if (max_batch > dataset_max_rows(args))
         max_batch = dataset_max_rows(args);
-    const Network *network = find_network(args->model);
+    const Network *network = &networks[args->model];
     *model = (Model){ .name = network->name,
                       .device = device,
                       .training = true,

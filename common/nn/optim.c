@@ -16,10 +16,7 @@ static const struct {
 
 LrSchedule lr_schedule(const Args *args, size_t steps_per_epoch)
 {
-    const char *name = args->lr_schedule != NULL ? args->lr_schedule : "constant";
-    return (LrSchedule){ .kind = strcmp(name, "step") == 0     ? LR_STEP
-                                 : strcmp(name, "cosine") == 0 ? LR_COSINE
-                                                               : LR_CONSTANT,
+    return (LrSchedule){ .kind = args->lr_schedule,
                          .warmup_steps = (uint64_t)args->warmup_steps,
                          .steps_per_epoch = steps_per_epoch,
                          .total_steps = (uint64_t)args->epochs * steps_per_epoch };
@@ -27,9 +24,7 @@ LrSchedule lr_schedule(const Args *args, size_t steps_per_epoch)
 
 void optim_init(Optimizer *optim, const Args *args, Model *model, size_t steps_per_epoch)
 {
-    OptimKind kind = OPTIM_SGD; // args_parse accepts no other names
-    while (kind < OPTIM_ADADELTA && strcmp(kinds[kind].name, args->optimizer) != 0)
-        kind++;
+    const OptimKind kind = args->optimizer;
     *optim = (Optimizer){ .kind = kind,
                           .name = kinds[kind].name,
                           .model = model,

@@ -46,7 +46,7 @@ static void add_settings(Safetensors *file, const Checkpoint *checkpoint)
     safetensors_add_metadata(file, "optimizer", "%s", optim->name);
     safetensors_add_metadata(file, "global_batch_size", "%lld",
                              world_size * args_batch_size(args, (int)world_size));
-    if (args->lr_schedule != NULL && strcmp(args->lr_schedule, "cosine") == 0) // it ends with them
+    if (args->lr_schedule == LR_COSINE) // it ends with them
         safetensors_add_metadata(file, "epochs", "%d", args->epochs);
     for (const Option *option = args_options; option->name != NULL; option++) {
         snprintf(key, sizeof key, "%s", option->name);

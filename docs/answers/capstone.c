@@ -23,9 +23,8 @@ void dataset_init(Dataset *dataset, const Args *args, Split split, Rng *rng)
     (void)rng; // nothing is drawn: the rows are in files
     const char *dir = args->scratch_dir != NULL ? args->scratch_dir : args->data_dir;
     size_t shape[3], count;
-    *dataset = (Dataset){
-        .name = args->dataset, .features = SIDE * SIDE, .num_classes = CLASSES, .std = 1
-    };
+    *dataset =
+        (Dataset){ .name = "mnist", .features = SIDE * SIDE, .num_classes = CLASSES, .std = 1 };
     dataset->bytes = idx_read(
         dir, split == TRAIN ? "train-images-idx3-ubyte" : "t10k-images-idx3-ubyte", 3, shape);
     uint8_t *classes = idx_read(

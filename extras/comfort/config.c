@@ -216,8 +216,8 @@ static void warn_of_unread_config(const char *path)
 static void set_demo_folder(Settings *settings)
 {
     const char *explain = getenv("DDP_EXPLAIN");
-    const Option *folder = option_find(args_options, ANY_STEP, "checkpoint-dir", 14);
-    const Option *steps = option_find(args_options, ANY_STEP, "max-steps", 9);
+    const Option *folder = args_option("checkpoint-dir");
+    const Option *steps = args_option("max-steps");
     Setting *setting = &settings->of[folder - args_options];
     if (explain == NULL || strcmp(explain, "1") != 0 || setting->source != BY_DEFAULT ||
         settings->of[steps - args_options].source == BY_DEFAULT)
@@ -229,7 +229,7 @@ static void set_demo_folder(Settings *settings)
 void comfort_read_config(Settings *settings)
 {
     startup_parsed(settings);
-    const Option *config = option_find(args_options, ANY_STEP, "config", strlen("config"));
+    const Option *config = args_option("config");
     const Setting *typed = &settings->of[config - args_options];
     const bool is_typed = typed->source == BY_COMMAND_LINE;
     const char *path = is_typed ? typed->text : find_config();

@@ -44,13 +44,15 @@ bool comfort_is_read(void)
 
 void comfort_announce(const Args *args, int world_size, const char *device)
 {
-    char changed[PATH_MAX + 64];
+    char changed[PATH_MAX + 64], model[ARGS_VALUE_BYTES], dataset[ARGS_VALUE_BYTES];
     if (settings == NULL || !log_prints_for_job() || !comfort_is_read())
         return;
     write_changed(changed, sizeof changed);
     const int batch_size = args_batch_size(args, world_size);
-    log_info("trains %s on %s, batch %d x %d = %lld, on %s; %s%s", args->model, args->dataset,
-             batch_size, world_size, (long long)batch_size * world_size, device,
+    log_info("trains %s on %s, batch %d x %d = %lld, on %s; %s%s",
+             args_value(args, args_option("model"), model),
+             args_value(args, args_option("dataset"), dataset), batch_size, world_size,
+             (long long)batch_size * world_size, device,
              changed[0] != '\0' ? "set: " : "nothing set", changed);
 }
 

@@ -173,7 +173,7 @@ static void form_stages(Hierarchy *hierarchy, ProcessGroup *pg)
 
 static bool is_enabled(const Args *args)
 {
-    return strcmp(args->all_reduce, "hierarchical") == 0;
+    return args->all_reduce == ALL_REDUCE_HIERARCHICAL;
 }
 
 void process_group_set_nodes(ProcessGroup *pg, const Args *args, int node)

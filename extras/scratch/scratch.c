@@ -60,7 +60,7 @@ static void copy_file(const char *from, const char *to)
 
 void scratch_fill(const Args *args)
 {
-    if (args->scratch_dir == NULL || strcmp(args->dataset, "mnist") != 0)
+    if (args->scratch_dir == NULL || args->dataset != DATASET_MNIST)
         return;
     const double start = seconds_now();
     int num_copied = 0;

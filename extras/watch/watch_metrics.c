@@ -38,11 +38,13 @@ static void write_run(const Args *args)
     snprintf(path, sizeof path, "%s/run.json", args->metrics_dir);
     unlink(path); // a link's target must not be overwritten; O_EXCL, since another may be made now
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    char model[ARGS_VALUE_BYTES], dataset[ARGS_VALUE_BYTES];
     char seed[24]; // text, because many JSON readers are exact only up to 2^53
     snprintf(seed, sizeof seed, "%" PRIu64, args->seed);
-    json_t *described = json_pack("{ss ss si si ss so*}", "model", args->model, "dataset",
-                                  args->dataset, "dataset_size", args->dataset_size, "num_samples",
-                                  args->num_samples, "seed", seed, "settings", comfort_options());
+    json_t *described = json_pack(
+        "{ss ss si si ss so*}", "model", args_value(args, args_option("model"), model), "dataset",
+        args_value(args, args_option("dataset"), dataset), "dataset_size", args->dataset_size,
+        "num_samples", args->num_samples, "seed", seed, "settings", comfort_options());
     CHECK(fd >= 0 && described != NULL && json_dumpfd(described, fd, JSON_COMPACT) == 0,
           "cannot write %s: name another folder with --metrics-dir", path);
     close(fd);
@@ -137,8 +139,10 @@ void watch_save(uint64_t step, const char *path)
 /* Prints on a terminal, if the run came to its end: "done in 8 s, accuracy 97.50%; ...". */
 static void say_done(void)
 {
-    char name[PATH_MAX];
-    snprintf(name, sizeof name, "/%s_%s.safetensors", run.args->model, run.args->dataset);
+    char name[PATH_MAX], model[ARGS_VALUE_BYTES], dataset[ARGS_VALUE_BYTES];
+    snprintf(name, sizeof name, "/%s_%s.safetensors",
+             args_value(run.args, args_option("model"), model),
+             args_value(run.args, args_option("dataset"), dataset));
     const char *end = strrchr(run.saved, '/');
     if (run.rank == 0 && run.accuracy >= 0 && end != NULL && strcmp(end, name) == 0 &&
         progress_on_terminal())

@@ -7,7 +7,7 @@
 #include "tests/helpers/ranks.h"
 
 /* Forms a group on GPU number `index`, and places the arrays of cases there. */
-static inline void gpu_rank_join(Rank *rank, ProcessGroup *pg, const char *backend, int index)
+static inline void gpu_rank_join(Rank *rank, ProcessGroup *pg, BackendKind backend, int index)
 {
     rank->args.backend = backend;
     const MemoryLocation place = gpu_use(index);

@@ -129,9 +129,9 @@ int main(void)
 {
     Args args;
     args_defaults(&args, "cnn");
-    args.device = "cuda";
+    args.device = DEVICE_CUDA;
     device_init(&gpu, &args, 0);
-    args.device = "plain";
+    args.device = DEVICE_PLAIN;
     device_init(&plain, &args, 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward),

@@ -14,7 +14,7 @@
 static void cases_body(Rank *rank)
 {
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    gpu_rank_join(rank, &pg, BACKEND_NCCL, rank->rank);
     collective_cases_run(&pg);
     gpu_rank_leave(&pg);
 }
@@ -30,7 +30,7 @@ static void checked_body(Rank *rank)
 {
     rank->args.check_collectives = true;
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    gpu_rank_join(rank, &pg, BACKEND_NCCL, rank->rank);
     collective_order_run(&pg);
     collective_rounding_run(&pg);
     process_group_destroy(&pg);
@@ -78,7 +78,7 @@ static void drop_graph(const bool *replaying)
 static void graph_body(Rank *rank)
 {
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    gpu_rank_join(rank, &pg, BACKEND_NCCL, rank->rank);
     bool replaying = false;
     pg.place.replaying = &replaying;
     pg.place.drop_graph = drop_graph;
@@ -124,7 +124,7 @@ static void test_graphs(void **state)
 static void captured_scalar_body(Rank *rank)
 {
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    gpu_rank_join(rank, &pg, BACKEND_NCCL, rank->rank);
     CUDA_CHECK(cudaStreamBeginCapture(pg.place.stream, cudaStreamCaptureModeThreadLocal));
     all_reduce_scalar(&pg, 1, REDUCE_SUM);
 }
@@ -167,7 +167,7 @@ static void neighbour_body(Rank *rank)
 {
     ProcessGroup pg;
     pthread_t thread;
-    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    gpu_rank_join(rank, &pg, BACKEND_NCCL, rank->rank);
     float got[2] = { 1, 1 }, *numbers = gpu_array_new(got, sizeof got);
     Neighbour neighbour = { .device = rank->rank, .store = &rank->store };
     neighbour.numbers = gpu_array_new(got, sizeof got);

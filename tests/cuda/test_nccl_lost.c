@@ -49,7 +49,7 @@ static void body(Rank *rank)
 {
     Misdeed *const *misdeed = rank->context;
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    gpu_rank_join(rank, &pg, BACKEND_NCCL, rank->rank);
     const float zeros[NUMEL] = { 0 };
     float *numbers = gpu_array_new(zeros, sizeof zeros);
     sum(&pg, numbers);
@@ -111,7 +111,7 @@ static void own_store_body(Rank *rank)
     rank->store = *store;
     Misdeed *const *misdeed = rank->context;
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    gpu_rank_join(rank, &pg, BACKEND_NCCL, rank->rank);
     if (rank->rank == 0)
         (*misdeed)(&pg, NULL);
     barrier(&pg);
@@ -162,7 +162,7 @@ static void differing_body(Rank *rank)
 {
     rank->args.check_collectives = true;
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    gpu_rank_join(rank, &pg, BACKEND_NCCL, rank->rank);
     float number = 0;
     broadcast(&pg, &number, 1, FLOAT32, rank->rank == 1);
 }
@@ -183,7 +183,7 @@ static void late_body(Rank *rank)
 {
     ProcessGroup pg;
     rank->args.timeout = TIMEOUT;
-    gpu_rank_join(rank, &pg, "nccl", rank->rank);
+    gpu_rank_join(rank, &pg, BACKEND_NCCL, rank->rank);
     const float zeros[NUMEL] = { 0 };
     float *numbers = gpu_array_new(zeros, sizeof zeros);
     sum(&pg, numbers);
@@ -208,7 +208,7 @@ static void sharing_body(Rank *rank)
     if (rank->context != NULL)
         setenv(rank->context,
                strcmp(rank->context, "NCCL_HOSTID") == 0 && rank->rank == 0 ? "one" : "1", 1);
-    gpu_rank_join(rank, &pg, "nccl", rank->rank / 2); // ranks 0 and 1 share the first
+    gpu_rank_join(rank, &pg, BACKEND_NCCL, rank->rank / 2); // ranks 0 and 1 share the first
     process_group_destroy(&pg);
 }
 

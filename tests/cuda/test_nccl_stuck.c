@@ -18,7 +18,7 @@ static void join_slowly(Rank *rank, ProcessGroup *pg, const char *seconds)
     if (rank->rank == 1)
         setenv("CUDA_STAND_IN_QUERY_SECONDS", seconds, 1);
     alarm(4 * (unsigned)rank->args.timeout); // because a hanging watchdog ends nothing
-    gpu_rank_join(rank, pg, "nccl", rank->rank);
+    gpu_rank_join(rank, pg, BACKEND_NCCL, rank->rank);
 }
 
 static float *sum(ProcessGroup *pg)

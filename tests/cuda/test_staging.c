@@ -15,7 +15,7 @@
 static void cases_body(Rank *rank)
 {
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "tcp", rank->rank % 2); // some share one
+    gpu_rank_join(rank, &pg, BACKEND_TCP, rank->rank % 2); // some share one
     collective_cases_run(&pg);
     gpu_rank_leave(&pg);
 }
@@ -30,7 +30,7 @@ static void test_every_collective(void **state)
 static void split_body(Rank *rank)
 {
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "tcp", 0);
+    gpu_rank_join(rank, &pg, BACKEND_TCP, 0);
     split_cases_run(&pg);
     process_group_destroy(&pg);
 }
@@ -46,7 +46,7 @@ static void test_parts_of_any_shape(void **state)
 static void overlap_body(Rank *rank)
 {
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "tcp", 0);
+    gpu_rank_join(rank, &pg, BACKEND_TCP, 0);
     static float numbers[NUM_BUCKETS * NUMEL], got[NUM_BUCKETS * NUMEL];
     for (int i = 0; i < NUM_BUCKETS * NUMEL; i++)
         numbers[i] = (float)((i + rank->rank) % 1000);
@@ -78,9 +78,9 @@ static void test_buckets_on_their_way(void **state)
 static void hierarchical_body(Rank *rank)
 {
     enum { LENGTH = 4 * NUMEL + 1 };
-    rank->args.all_reduce = "hierarchical";
+    rank->args.all_reduce = ALL_REDUCE_HIERARCHICAL;
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "tcp", 0);
+    gpu_rank_join(rank, &pg, BACKEND_TCP, 0);
     process_group_set_nodes(&pg, &rank->args, rank->rank / 2);
     static float numbers[LENGTH];
     for (int i = 0; i < LENGTH; i++)
@@ -102,7 +102,7 @@ static void test_stages_between_nodes(void **state)
 static void captured_body(Rank *rank)
 {
     ProcessGroup pg;
-    gpu_rank_join(rank, &pg, "tcp", 0);
+    gpu_rank_join(rank, &pg, BACKEND_TCP, 0);
     float number = 0, *array = gpu_array_new(&number, sizeof number);
     CUDA_CHECK(cudaStreamBeginCapture(pg.place.stream, cudaStreamCaptureModeThreadLocal));
     all_reduce_async(&pg, array, 1, FLOAT32, REDUCE_SUM);

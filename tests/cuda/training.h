@@ -22,7 +22,7 @@ static inline void training_init(Training *training, const char *model, bool gra
 {
     Args *args = &training->args;
     args_defaults(args, model);
-    args->device = "cuda";
+    args->device = DEVICE_CUDA;
     args->cuda_graph = graph;
     device_init(&training->device, args, 0);
     Rng rng;

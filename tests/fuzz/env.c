@@ -15,7 +15,7 @@ void fuzz_env(Input input)
     dist_env_init(&env);
     EXPECT(env.rank >= 0 && env.rank < env.world_size && env.local_rank >= 0 && env.node >= 0);
     Device device;
-    device_init(&device, &(Args){ .device = "cpu" }, env.local_rank);
+    device_init(&device, &(Args){ .device = DEVICE_CPU }, env.local_rank);
     EXPECT(device.threads > 0);
     dist_env_log(&env, device.name, device.place);
     device_free(&device);

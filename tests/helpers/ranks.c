@@ -50,8 +50,8 @@ static noreturn void run_child(Rank *rank, int port, FILE *errors, void (*body)(
 {
     dup2(fileno(errors), STDERR_FILENO);
     log_set_rank(rank->rank, rank->world_size);
-    rank->args.backend = "tcp";
-    rank->args.all_reduce = "flat";
+    rank->args.backend = BACKEND_TCP;
+    rank->args.all_reduce = ALL_REDUCE_FLAT;
     rank->args.timeout = timeout;
     rank->args.bucket_cap_mb = 25;
     CHECK(store_connect(&rank->store, "127.0.0.1", port, TIMEOUT), "no store");

@@ -13,7 +13,7 @@ void classifier_init(Classifier *classifier, const Args *args, ModelFile *from, 
           "%s: is of model %s, which gives a number and no class: name a file of a cnn",
           from->file.path, from->model);
     Args own = *args;
-    own.model = from->model;
+    option_set(args_option("model"), &own, from->model, NULL);
     classifier->from = from;
     device_init(&classifier->device, &own, local_rank);
     Rng rng; // draws weights that are overwritten

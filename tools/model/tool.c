@@ -27,7 +27,7 @@ static noreturn void print_help(const Tool *tool)
             option_print(option, 30);
         for (const char *const *name = tool->shared; *name != NULL; name++)
             option_print(find_shared(tool, *name, strlen(*name)), 30);
-        option_print(option_find(args_options, ANY_STEP, "version", strlen("version")), 30);
+        option_print(args_option("version"), 30);
     }
     streams_exit();
 }

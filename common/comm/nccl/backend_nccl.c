@@ -302,7 +302,7 @@ static const Backend *nccl_or_tcp(const ProcessGroup *pg, const Args *args)
     free(gpus);
     if (reason[0] == '\0')
         return &backend_nccl;
-    if (strcmp(args->backend, "auto") == 0 && has_staging) {
+    if (args->backend == BACKEND_AUTO && has_staging) {
         if (pg->rank == 0)
             log_info("%s, which nccl does not allow: --backend tcp takes their data through the "
                      "host (NCCL 2.30 and later can: " NCCL_MAY_SHARE "=1)",

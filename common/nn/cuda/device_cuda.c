@@ -103,8 +103,7 @@ static int pick_gpu(const Args *args, int local_rank)
     if (count <= 1)
         return 0;
     const bool may_share =
-        nccl_may_share() || (args->backend != NULL && (strcmp(args->backend, "tcp") == 0 ||
-                                                       strcmp(args->backend, "mpi") == 0));
+        nccl_may_share() || args->backend == BACKEND_TCP || args->backend == BACKEND_MPI;
     if (ranks > count && !may_share) // the same on all ranks of a node
         usage_error("--device cuda: %d ranks on this node, but %d GPUs; start %d ranks per node, "
                     "or use --backend tcp, which lets ranks share a GPU",
@@ -156,7 +155,7 @@ void device_cuda_init(Device *device, const Args *args)
         cuda_copy(device, device->loss_scale, &initial, sizeof initial, COPY_TO_DEVICE);
     }
     cuda_scratch_reserve(device, cuda_scratch_piece(CUDA_OPTIM_PARTS * sizeof(double)));
-    if (args->conv != NULL && strcmp(args->conv, "cudnn") == 0)
+    if (args->conv == CONV_CUDNN)
         conv_cudnn_init(device);
     if (args->cuda_graph)
         cuda_graph_init(device);

@@ -253,7 +253,7 @@ static void play(ProcessGroup *pg, void *context)
     if (phase->none)
         run.args.resume_auto = false;
     if (phase->nan_from > 0)
-        run.args.on_nan = "warn";
+        run.args.on_nan = ON_NAN_WARN;
     if (phase->resumes) {
         const int epoch = snapshots_resume(&run.snapshots);
         const uint64_t from = identify(&run, pg, phase->otherwise);

@@ -17,7 +17,7 @@ int main(void)
     log_set_rank(rank, world_size);
     Args args;
     args_defaults(&args, "linear");
-    args.backend = "nccl";
+    args.backend = BACKEND_NCCL;
     ProcessGroup pg;
     process_group_init(&pg, &args, env_str("MASTER_ADDR"), env_int("MASTER_PORT"), rank, world_size,
                        gpu_use(env_int("LOCAL_RANK")));

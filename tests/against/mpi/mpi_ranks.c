@@ -88,7 +88,7 @@ static void too_many(ProcessGroup *pg)
 
 static void nodes(ProcessGroup *pg)
 {
-    const Args args = { .all_reduce = "flat" };
+    const Args args = { 0 };
     process_group_set_nodes(pg, &args, pg->rank / 2);
     all_reduce(pg, data, 1000, FLOAT32, REDUCE_SUM);
 }
@@ -120,7 +120,7 @@ static void form_otherwise(Args *args, ProcessGroup *pg, int rank, int world_siz
 
 static void form_stages(Args *args, ProcessGroup *pg, int rank, int world_size)
 {
-    args->all_reduce = "hierarchical";
+    args->all_reduce = ALL_REDUCE_HIERARCHICAL;
     form(args, pg, rank, world_size);
 }
 
@@ -186,8 +186,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (strcmp(argv[1], cases[i].name) != 0)
             continue;
-        Args args = { .backend = "mpi",
-                      .all_reduce = "flat",
+        Args args = { .backend = BACKEND_MPI,
                       .timeout = 60,
                       .check_collectives = cases[i].check_collectives };
         ProcessGroup pg;

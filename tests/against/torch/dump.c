@@ -20,7 +20,7 @@ static void dump_rows(char **argv)
 {
     Args args;
     args_defaults(&args, strcmp(argv[0], "random") == 0 ? "linear" : "cnn");
-    args.dataset = argv[0];
+    option_set(args_option("dataset"), &args, argv[0], NULL);
     args.dataset_size = atoi(argv[1]);
     Rng rng;
     rng_seed(&rng, strtoull(argv[2], NULL, 10));
@@ -36,9 +36,8 @@ static void dump_rows(char **argv)
 
 static void dump_rates(char **argv)
 {
-    const Args args = { .lr_schedule = argv[0],
-                        .warmup_steps = atoi(argv[1]),
-                        .epochs = atoi(argv[2]) };
+    Args args = { .warmup_steps = atoi(argv[1]), .epochs = atoi(argv[2]) };
+    option_set(args_option("lr-schedule"), &args, argv[0], NULL);
     const LrSchedule schedule = lr_schedule(&args, strtoull(argv[3], NULL, 10));
     for (uint64_t step = 1; step <= schedule.total_steps; step++) {
         const double factor = lr_factor(&schedule, step);

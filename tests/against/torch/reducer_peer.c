@@ -161,7 +161,7 @@ static void run_rank(int rank, int port)
 {
     Args args;
     args_defaults(&args, "linear");
-    args.backend = "tcp";
+    args.backend = BACKEND_TCP;
     args.bucket_cap_mb = strcmp(mode, "uses") == 0 ? 1e-9 : 3e-3; // several buckets
     ProcessGroup pg;
     process_group_init(&pg, &args, "localhost", port, rank, world_size, (MemoryLocation){ 0 });

@@ -24,26 +24,28 @@ static inline const char *or_null(const char *text)
 
 static inline void dump(FILE *file, const Args *a)
 {
-    fprintf(file, "\nmodel %s\ndataset %s\ndata_dir %s\ndataset_size %d\nnum_samples %d\n",
-            a->model, a->dataset, a->data_dir, a->dataset_size, a->num_samples);
+    char word[ARGS_VALUE_BYTES];
+    for (const Option *option = args_options; option->name != NULL; option++)
+        if (option->kind == OPTION_CHOICE)
+            fprintf(file, "\n%s %s\n", option->name, args_value(a, option, word));
+    fprintf(file, "data_dir %s\ndataset_size %d\nnum_samples %d\n", a->data_dir, a->dataset_size,
+            a->num_samples);
     fprintf(file, "epochs %d\nsave_every %d\nbatch_size %d\nglobal_batch_size %d\n", a->epochs,
             a->save_every, a->batch_size, a->global_batch_size);
-    fprintf(file, "optimizer %s\nlr %.15g\nmomentum %.15g\nweight_decay %.15g\ndropout %d\n",
-            a->optimizer, a->lr, a->momentum, a->weight_decay, a->dropout);
+    fprintf(file, "lr %.15g\nmomentum %.15g\nweight_decay %.15g\ndropout %d\n", a->lr, a->momentum,
+            a->weight_decay, a->dropout);
     fprintf(file, "seed %ju\nthreads %d\ninit_from %s\nresume %s\ncheckpoint_dir %s\n",
             (uintmax_t)a->seed, a->threads, or_null(a->init_from), or_null(a->resume),
             a->checkpoint_dir);
-    fprintf(file, "metrics_dir %s\nmax_steps %ju\nlog_interval %d\ndevice %s\nbackend %s\n",
-            or_null(a->metrics_dir), (uintmax_t)a->max_steps, a->log_interval, a->device,
-            a->backend);
+    fprintf(file, "metrics_dir %s\nmax_steps %ju\nlog_interval %d\n", or_null(a->metrics_dir),
+            (uintmax_t)a->max_steps, a->log_interval);
     fprintf(file, "check_collectives %d\nbucket_cap_mb %.15g\ntimeout %.15g\nnproc %d\n",
             a->check_collectives, a->bucket_cap_mb, a->timeout, a->nproc);
-    fprintf(file, "local_rank %d\nall_reduce %s\nsave_every_steps %d\nkeep %d\nresume_auto %d\n",
-            a->local_rank, a->all_reduce, a->save_every_steps, a->keep, a->resume_auto);
+    fprintf(file, "local_rank %d\nsave_every_steps %d\nkeep %d\nresume_auto %d\n", a->local_rank,
+            a->save_every_steps, a->keep, a->resume_auto);
     fprintf(file, "check_sync %d\ninject %s\nsimulate_network %s\n", a->check_sync,
             or_null(a->inject), or_null(a->simulate_network));
-    fprintf(file, "reduce_order %s\nLOCAL_RANK %s\n", a->reduce_order,
-            or_null(getenv("LOCAL_RANK")));
+    fprintf(file, "LOCAL_RANK %s\n", or_null(getenv("LOCAL_RANK")));
 }
 
 typedef struct {

@@ -8,8 +8,8 @@ static void test_defaults(void **state)
     (void)state;
     Args args;
     args_defaults(&args, "cnn");
-    assert_string_equal(args.model, "cnn");
-    assert_string_equal(args.dataset, "digits");
+    assert_int_equal(args.model, MODEL_CNN);
+    assert_int_equal(args.dataset, DATASET_DIGITS);
     assert_string_equal(args.data_dir, "data/mnist");
     assert_int_equal(args.dataset_size, 2048);
     assert_int_equal(args.num_samples, 0);
@@ -17,7 +17,7 @@ static void test_defaults(void **state)
     assert_int_equal(args.save_every, 5);
     assert_int_equal(args.batch_size, 32);
     assert_int_equal(args.global_batch_size, 0);
-    assert_string_equal(args.optimizer, "sgd");
+    assert_int_equal(args.optimizer, OPTIM_SGD);
     assert_true(args.lr == 0.01 && args.momentum == 0.9 && args.weight_decay == 0);
     assert_true(args.dropout);
     assert_int_equal(args.seed, 0);
@@ -28,10 +28,10 @@ static void test_defaults(void **state)
     assert_null(args.metrics_dir);
     assert_true(args.max_steps == UINT64_MAX);
     assert_int_equal(args.log_interval, 10);
-    assert_string_equal(args.device, "auto");
-    assert_string_equal(args.backend, "auto");
-    assert_string_equal(args.all_reduce, "flat");
-    assert_string_equal(args.reduce_order, "any");
+    assert_int_equal(args.device, DEVICE_AUTO);
+    assert_int_equal(args.backend, BACKEND_AUTO);
+    assert_int_equal(args.all_reduce, ALL_REDUCE_FLAT);
+    assert_int_equal(args.reduce_order, ORDER_ANY);
     assert_false(args.check_collectives);
     assert_true(args.bucket_cap_mb == 25 && args.timeout == 300);
     assert_int_equal(args.save_every_steps, 0);
@@ -42,8 +42,8 @@ static void test_defaults(void **state)
     assert_int_equal(args.local_rank, -1);
 
     args_defaults(&args, "linear");
-    assert_string_equal(args.model, "linear");
-    assert_string_equal(args.dataset, "random");
+    assert_int_equal(args.model, MODEL_LINEAR);
+    assert_int_equal(args.dataset, DATASET_RANDOM);
     assert_true(args.lr == 1e-3 && args.momentum == 0 && args.weight_decay == 0);
 }
 
@@ -100,7 +100,7 @@ static void test_values(void **state)
         { 1, "--threads auto --device cpu", "threads 0", "device cpu" },
         { 2, "--nproc 4 --backend tcp", "nproc 4", "backend tcp" },
         { 2, "--timeout 2.5 --bucket-cap-mb 0.5", "timeout 2.5", "bucket_cap_mb 0.5" },
-        { 5, "--reduce-order fixed", "reduce_order fixed", "all_reduce flat" },
+        { 5, "--reduce-order fixed", "reduce-order fixed", "all-reduce flat" },
         { 5, "--save-every-steps 7 --keep 2", "save_every_steps 7", "keep 2" },
         { 5, "--resume none", "resume_auto 0", "resume (null)" },
         { 5, "--resume x", "resume_auto 0", "resume x" },
@@ -118,6 +118,67 @@ static void test_values(void **state)
         assert_string_equal(err, "");
         assert_value(cases[i].first);
         assert_value(cases[i].second);
+    }
+}
+
+/* Each word of an option gives its own enum. */
+static void test_choices(void **state)
+{
+    (void)state;
+#define CHOICE(name, field, word, expected) \
+    { \
+        name, word, offsetof(Args, field), expected \
+    }
+    static const struct {
+        const char *name, *word;
+        size_t offset;
+        int expected;
+    } cases[] = {
+        CHOICE("model", model, "linear", MODEL_LINEAR),
+        CHOICE("model", model, "cnn", MODEL_CNN),
+        CHOICE("model", model, "mlp", MODEL_MLP),
+        CHOICE("dataset", dataset, "random", DATASET_RANDOM),
+        CHOICE("dataset", dataset, "digits", DATASET_DIGITS),
+        CHOICE("dataset", dataset, "mnist", DATASET_MNIST),
+        CHOICE("optimizer", optimizer, "sgd", OPTIM_SGD),
+        CHOICE("optimizer", optimizer, "adam", OPTIM_ADAM),
+        CHOICE("optimizer", optimizer, "adamw", OPTIM_ADAMW),
+        CHOICE("optimizer", optimizer, "adadelta", OPTIM_ADADELTA),
+        CHOICE("lr-schedule", lr_schedule, "constant", LR_CONSTANT),
+        CHOICE("lr-schedule", lr_schedule, "step", LR_STEP),
+        CHOICE("lr-schedule", lr_schedule, "cosine", LR_COSINE),
+        CHOICE("on-nan", on_nan, "stop", ON_NAN_STOP),
+        CHOICE("on-nan", on_nan, "warn", ON_NAN_WARN),
+        CHOICE("device", device, "auto", DEVICE_AUTO),
+        CHOICE("device", device, "cpu", DEVICE_CPU),
+        CHOICE("device", device, "cuda", DEVICE_CUDA),
+        CHOICE("device", device, "plain", DEVICE_PLAIN),
+        CHOICE("amp", amp, "off", AMP_OFF),
+        CHOICE("amp", amp, "bf16", AMP_BF16),
+        CHOICE("amp", amp, "fp16", AMP_FP16),
+        CHOICE("conv", conv, "auto", CONV_AUTO),
+        CHOICE("conv", conv, "im2col", CONV_IM2COL),
+        CHOICE("conv", conv, "cudnn", CONV_CUDNN),
+        CHOICE("backend", backend, "auto", BACKEND_AUTO),
+        CHOICE("backend", backend, "nccl", BACKEND_NCCL),
+        CHOICE("backend", backend, "mpi", BACKEND_MPI),
+        CHOICE("backend", backend, "tcp", BACKEND_TCP),
+        CHOICE("all-reduce", all_reduce, "flat", ALL_REDUCE_FLAT),
+        CHOICE("all-reduce", all_reduce, "hierarchical", ALL_REDUCE_HIERARCHICAL),
+        CHOICE("reduce-order", reduce_order, "any", ORDER_ANY),
+        CHOICE("reduce-order", reduce_order, "fixed", ORDER_FIXED),
+    };
+#undef CHOICE
+    size_t words = 0;
+    for (const Option *option = args_options; option->name != NULL; option++)
+        for (const char *c = option->value; option->kind == OPTION_CHOICE && c != NULL; words++)
+            c = strchr(c + 1, '|');
+    assert_int_equal(LENGTH(cases), words);
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        Args args;
+        memset(&args, 0xff, sizeof args);
+        option_set(args_option(cases[i].name), &args, cases[i].word, NULL);
+        assert_memory_equal((char *)&args + cases[i].offset, &cases[i].expected, sizeof(int));
     }
 }
 
@@ -271,9 +332,9 @@ static void test_extra(void **state)
         return;
     }
     assert_int_equal(run(STEP_NODES, "--all-reduce hierarchical"), 0);
-    assert_value("all_reduce hierarchical");
+    assert_value("all-reduce hierarchical");
     assert_int_equal(run(STEP_FAULT, "--reduce-order fixed --all-reduce flat"), 0);
-    assert_value("reduce_order fixed");
+    assert_value("reduce-order fixed");
     assert_refused(run(STEP_ENV, "--all-reduce flat"), "--all-reduce comes with step 04");
     assert_refused(run(STEP_FAULT, "--reduce-order fixed --all-reduce hierarchical"),
                    "--all-reduce does not go with this --reduce-order: hierarchical has an order "
@@ -371,7 +432,7 @@ static void test_value(void **state)
     Args args;
     args_defaults(&args, "cnn");
     char value[ARGS_VALUE_BYTES];
-    const Option *steps = option_find(args_options, ANY_STEP, "max-steps", strlen("max-steps"));
+    const Option *steps = args_option("max-steps");
     assert_string_equal(args_value(&args, steps, value), "0"); // no limit
 }
 
@@ -383,7 +444,7 @@ int main(void)
         cmocka_unit_test(test_values),     cmocka_unit_test(test_refused),
         cmocka_unit_test(test_steps),      cmocka_unit_test(test_one_rank_speaks),
         cmocka_unit_test(test_batch_size), cmocka_unit_test(test_extra),
-        cmocka_unit_test(test_value),
+        cmocka_unit_test(test_value),      cmocka_unit_test(test_choices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ Parameters training_parameters(void)
 void training_init(Training *t, Rank *rank, double cap_mb)
 {
     rank_join(rank, &t->pg);
-    if (strcmp(rank->args.all_reduce, "hierarchical") == 0)
+    if (rank->args.all_reduce == ALL_REDUCE_HIERARCHICAL)
         process_group_set_nodes(&t->pg, &rank->args, rank->rank / 2);
     t->p = training_parameters();
     t->grads = mem_calloc(t->p.numel, sizeof *t->grads);

@@ -9,7 +9,7 @@ static void body(Rank *rank)
 {
     const char *backend = getenv("DDP_TEST_BACKEND");
     if (backend != NULL)
-        rank->args.backend = backend;
+        option_set(args_option("backend"), &rank->args, backend, NULL);
     ProcessGroup pg;
     rank_join(rank, &pg);
     collective_cases_run(&pg);

@@ -8,8 +8,6 @@
 static void body(Rank *rank)
 {
     const Divergence *found = rank->context;
-    if (rank->args.on_nan == NULL)
-        rank->args.on_nan = "stop";
     ProcessGroup pg;
     rank_join(rank, &pg);
     log_set_rank(rank->rank, rank->world_size);
@@ -43,7 +41,7 @@ static void test_ranks_are_named(void **state)
 
 static void warning_body(Rank *rank)
 {
-    rank->args.on_nan = "warn";
+    rank->args.on_nan = ON_NAN_WARN;
     body(rank);
 }
 

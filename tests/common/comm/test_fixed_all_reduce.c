@@ -17,7 +17,7 @@ enum { MAX_COUNT = 100003 };
 
 static void join(Rank *rank, ProcessGroup *pg)
 {
-    rank->args.reduce_order = "fixed";
+    rank->args.reduce_order = ORDER_FIXED;
     reduce_order_check(&rank->args, rank->world_size);
     rank_join(rank, pg);
     reduce_order_set(&rank->args, pg);
@@ -96,7 +96,7 @@ static void test_all_collectives(void **state)
 static void disagreeing_body(Rank *rank)
 {
     ProcessGroup pg;
-    rank->args.reduce_order = rank->rank == 1 ? "fixed" : "any";
+    rank->args.reduce_order = rank->rank == 1 ? ORDER_FIXED : ORDER_ANY;
     rank_join(rank, &pg);
 }
 
@@ -115,7 +115,7 @@ static void expect_usage(const RankEnd *end, const char *text)
 static void mpi_body(Rank *rank)
 {
     ProcessGroup pg;
-    rank->args.backend = "mpi";
+    rank->args.backend = BACKEND_MPI;
     setenv("OMPI_COMM_WORLD_SIZE", "1", 1); // as mpirun would
     setenv("OMPI_COMM_WORLD_RANK", "0", 1);
     join(rank, &pg);

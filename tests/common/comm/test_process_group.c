@@ -121,10 +121,9 @@ static void other_option_body(Rank *rank)
 {
     const char *const *option = rank->context;
     args_defaults(&rank->args, "cnn");
-    rank->args.backend = "tcp";
+    rank->args.backend = BACKEND_TCP;
     if (rank->rank == 1)
-        option_set(option_find(args_options, ANY_STEP, option[0], strlen(option[0])), &rank->args,
-                   option[1], NULL);
+        option_set(args_option(option[0]), &rank->args, option[1], NULL);
     ProcessGroup pg;
     rank_join(rank, &pg);
     process_group_destroy(&pg);
@@ -158,7 +157,7 @@ static void test_other_options_are_named(void **state)
 }
 
 typedef struct {
-    const char *backend;
+    BackendKind backend;
     bool on_gpu;
     const char *text;
 } Unusable;
@@ -176,15 +175,14 @@ static void test_unusable_backends(void **state)
 {
     (void)state;
     const Unusable cases[] = {
-        { "gloo", false, "--backend gloo: there are auto, nccl, mpi and tcp" },
-        { "mpi", false, "built without mpi: install Open MPI" },
-        { "nccl", false,
+        { BACKEND_MPI, false, "built without mpi: install Open MPI" },
+        { BACKEND_NCCL, false,
           backend_nccl.remedy == NULL ? "needs --device cuda" : "built without nccl" },
-        { "tcp", true, "--backend tcp does not reach GPU memory" },
+        { BACKEND_TCP, true, "--backend tcp does not reach GPU memory" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if ((strcmp(cases[i].backend, "mpi") == 0 && backend_mpi.remedy == NULL) ||
-            (strcmp(cases[i].backend, "tcp") == 0 && has_staging))
+        if ((cases[i].backend == BACKEND_MPI && backend_mpi.remedy == NULL) ||
+            (cases[i].backend == BACKEND_TCP && has_staging))
             continue;
         RankEnd end[MAX_RANKS];
         ranks_run(1, unusable_body, (void *)&cases[i], end);

@@ -4,7 +4,7 @@
 
 #include "common/data/dataset.h"
 
-static inline Args args_of(const char *dataset)
+static inline Args args_of(DatasetKind dataset)
 {
     return (Args){ .dataset = dataset, .dataset_size = 2048, .data_dir = "data/mnist" };
 }

@@ -49,7 +49,7 @@ static void check_random_set(const json_t *line)
 {
     Rng rng;
     rng_seed(&rng, (uint64_t)json_integer_value(json_object_get(line, "seed")));
-    const Args args = args_of("random");
+    const Args args = args_of(DATASET_RANDOM);
     Dataset dataset;
     dataset_init(&dataset, &args, TRAIN, &rng);
     assert_string_equal(dataset.name, "random");
@@ -129,7 +129,7 @@ static void test_digits_as_in_pytorch(void **state)
     (void)state;
     json_t *expected = json_load_file("tests/golden/digits.json", 0, NULL);
     assert_non_null(expected);
-    const Args args = args_of("digits");
+    const Args args = args_of(DATASET_DIGITS);
     Dataset train, test;
     dataset_init(&train, &args, TRAIN, NULL);
     dataset_init(&test, &args, TEST, NULL);
@@ -195,7 +195,7 @@ static void write_mnist(const uint8_t images[3], uint8_t num_labels, uint8_t las
 static void test_mnist_of_two_images(void **state)
 {
     (void)state;
-    Args args = args_of("mnist");
+    Args args = args_of(DATASET_MNIST);
     args.data_dir = folder;
     write_mnist((const uint8_t[]){ 2, 28, 28 }, 2, 9);
     Dataset dataset;
@@ -216,7 +216,7 @@ static void test_mnist_of_two_images(void **state)
 static void test_mnist_that_does_not_fit(void **state)
 {
     (void)state;
-    Args args = args_of("mnist");
+    Args args = args_of(DATASET_MNIST);
     args.data_dir = folder;
     assert_dies_saying(load_train, &args, 2, folder, "missing", "data/get_mnist.sh");
     write_mnist((const uint8_t[]){ 2, 28, 27 }, 2, 0);
@@ -233,7 +233,7 @@ static void test_mnist_that_does_not_fit(void **state)
 static void test_real_mnist(void **state)
 {
     (void)state;
-    Args args = args_of("mnist");
+    Args args = args_of(DATASET_MNIST);
     if (access("data/mnist/train-images-idx3-ubyte.gz", R_OK) != 0)
         args.data_dir = "../shared/data/mnist";
     if (access(args.data_dir, R_OK) != 0) {

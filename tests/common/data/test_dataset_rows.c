@@ -7,7 +7,7 @@
 static void test_num_samples_shortens_the_training_half(void **state)
 {
     (void)state;
-    Args args = args_of("random");
+    Args args = args_of(DATASET_RANDOM);
     args.num_samples = 100;
     Rng rng, all_drawn;
     rng_seed(&rng, 7);
@@ -20,7 +20,7 @@ static void test_num_samples_shortens_the_training_half(void **state)
     assert_int_equal(rng_next(&rng), rng_next(&all_drawn)); // the model's weights stay the same
     dataset_free(&dataset);
 
-    args.dataset = "digits";
+    args.dataset = DATASET_DIGITS;
     dataset_init(&dataset, &args, TRAIN, &rng);
     assert_int_equal(dataset.size, 100);
     dataset_free(&dataset);
@@ -32,17 +32,17 @@ static void test_num_samples_shortens_the_training_half(void **state)
 static void test_max_rows(void **state)
 {
     (void)state;
-    Args args = args_of("random");
+    Args args = args_of(DATASET_RANDOM);
     args.dataset_size = 77;
     assert_int_equal(dataset_max_rows(&args), 77);
-    args.dataset = "digits";
+    args.dataset = DATASET_DIGITS;
     assert_in_range(dataset_max_rows(&args), 1437, 1797);
-    args.dataset = "mnist";
+    args.dataset = DATASET_MNIST;
     assert_int_equal(dataset_max_rows(&args), INT_MAX);
 
     // In shards the last batch is filled up, to a multiple of 8 rows.
-    args = args_of("random");
-    args.reduce_order = "fixed";
+    args = args_of(DATASET_RANDOM);
+    args.reduce_order = ORDER_FIXED;
     args.dataset_size = 77;
     assert_in_range(dataset_max_rows(&args), 80, 77 + 8);
     args.dataset_size = INT_MAX - 1;
@@ -53,8 +53,8 @@ static void test_max_rows(void **state)
 static void test_shards_are_for_training(void **state)
 {
     (void)state;
-    Args args = args_of("digits");
-    args.reduce_order = "fixed";
+    Args args = args_of(DATASET_DIGITS);
+    args.reduce_order = ORDER_FIXED;
     Dataset train, test;
     dataset_init(&train, &args, TRAIN, NULL);
     dataset_init(&test, &args, TEST, NULL);
@@ -67,12 +67,12 @@ static void test_shards_are_for_training(void **state)
 static void test_too_many_samples(void **state)
 {
     (void)state;
-    Args args = args_of("digits");
+    Args args = args_of(DATASET_DIGITS);
     args.num_samples = 1437;
     load_train(&args);
     args.num_samples = 1438;
     assert_dies_saying(load_train, &args, 2, "--num-samples 1438", "digits", "1437");
-    args.dataset = "random";
+    args.dataset = DATASET_RANDOM;
     args.num_samples = 2049;
     assert_dies_saying(load_train, &args, 2, "--num-samples 2049", "random", "2048");
 }

@@ -59,9 +59,9 @@ static inline int setup(void **state)
     rng_seed(&rng, 1);
     num_devices = tests_a_cpu() ? MAX_THREADS : 1;
     for (int i = 0; i < num_devices; i++) {
-        const Args args = { .device = test_device(),
-                            .threads = i + 1,
-                            .conv = getenv("TEST_CONV") };
+        Args args = { .device = test_device_kind(), .threads = i + 1 };
+        if (getenv("TEST_CONV") != NULL)
+            option_set(args_option("conv"), &args, getenv("TEST_CONV"), NULL);
         device_init(&devices[i], &args, 0);
     }
     return 0;

@@ -27,7 +27,7 @@ static inline void subject_init(Subject *subject, const char *name, uint64_t see
     for (int i = 0; i < drawn; i++)
         rng_next(&rng);
     args_defaults(&subject->args, name);
-    subject->args.device = test_device();
+    subject->args.device = test_device_kind();
     subject->args.threads = threads;
     subject->args.seed = seed;
     device_init(&subject->device, &subject->args, 0);

@@ -15,6 +15,13 @@ static inline const char *test_device(void)
     return name != NULL ? name : "cpu";
 }
 
+static inline DeviceKind test_device_kind(void)
+{
+    Args args;
+    option_set(args_option("device"), &args, test_device(), NULL);
+    return args.device;
+}
+
 static inline bool tests_a_cpu(void)
 {
     return strcmp(test_device(), "cuda") != 0;

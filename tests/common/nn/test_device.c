@@ -19,7 +19,7 @@ static int clear_environment(void **state)
 
 static int threads_of(Args args)
 {
-    args.device = "cpu";
+    args.device = DEVICE_CPU;
     Device device;
     device_init(&device, &args, 0);
     const int threads = device.threads;
@@ -55,7 +55,7 @@ static void test_threads(void **state)
 static void test_memory(void **state)
 {
     (void)state;
-    const Args args = { .device = test_device() };
+    const Args args = { .device = test_device_kind() };
     Device device;
     device_init(&device, &args, 0);
     assert_string_equal(device.name, test_device());
@@ -83,7 +83,7 @@ static void test_memory(void **state)
 static void test_count_without_gpus(void **state)
 {
     (void)state;
-    assert_int_equal(device_count(&(Args){ .device = "cpu" }), 2);
+    assert_int_equal(device_count(&(Args){ .device = DEVICE_CPU }), 2);
 }
 
 /* Without a GPU "auto" is the CPU, and asking for cuda ends with a usage error. */
@@ -92,13 +92,13 @@ static void test_no_gpu(void **state)
     (void)state;
     if (gpus_visible() > 0)
         return; // a GPU is present
-    Args args = { .device = "auto", .threads = 1 };
+    Args args = { .threads = 1 };
     Device device;
     device_init(&device, &args, 0);
     assert_string_equal(device.name, "cpu");
     device_free(&device);
 
-    args.device = "cuda";
+    args.device = DEVICE_CUDA;
     const pid_t child = fork();
     if (child == 0) {
         close(STDERR_FILENO);
@@ -129,7 +129,7 @@ static Gathered gathered(Device *device, const Batch *batch)
 /* A data set with an id may stay on the device; without an id each batch is sent. */
 static void check_gather(unsigned id)
 {
-    const Args args = { .device = test_device(), .threads = 2 };
+    const Args args = { .device = test_device_kind(), .threads = 2 };
     Device device;
     device_init(&device, &args, 0);
     if (device.ops->gather_reserve != NULL)
@@ -179,7 +179,7 @@ static void test_gathers_in_a_row(void **state)
 {
     (void)state;
     enum { BATCHES = 20, ROWS = 4 };
-    const Args args = { .device = test_device(), .threads = 2 };
+    const Args args = { .device = test_device_kind(), .threads = 2 };
     Device device;
     device_init(&device, &args, 0);
     if (device.ops->gather_reserve != NULL)

@@ -18,15 +18,15 @@ typedef struct {
 static void reference_step(Number *number, double grad, const Args *args, double lr, int step)
 {
     double *a = &number->state[0], *b = &number->state[1];
-    if (strcmp(args->optimizer, "adamw") == 0)
+    if (args->optimizer == OPTIM_ADAMW)
         number->param -= lr * args->weight_decay * number->param;
     else
         grad += args->weight_decay * number->param;
 
-    if (strcmp(args->optimizer, "sgd") == 0) {
+    if (args->optimizer == OPTIM_SGD) {
         *a = step == 1 ? grad : args->momentum * *a + grad;
         number->param -= lr * *a;
-    } else if (strcmp(args->optimizer, "adadelta") == 0) {
+    } else if (args->optimizer == OPTIM_ADADELTA) {
         *a = 0.9 * *a + 0.1 * grad * grad;
         const double delta = sqrt(*b + 1e-6) / sqrt(*a + 1e-6) * grad;
         *b = 0.9 * *b + 0.1 * delta * delta;
@@ -47,9 +47,9 @@ static double reference_rate(const Args *args, int step)
     for (int taken = 1; taken < step; taken++)
         if (taken <= warmup)
             lr += args->lr / (warmup + 1);
-        else if (args->lr_schedule != NULL && strcmp(args->lr_schedule, "step") == 0)
+        else if (args->lr_schedule == LR_STEP)
             lr *= (taken - warmup) % STEPS_PER_EPOCH == 0 ? 0.7 : 1;
-        else if (args->lr_schedule != NULL && strcmp(args->lr_schedule, "cosine") == 0) {
+        else if (args->lr_schedule == LR_COSINE) {
             const double part = acos(-1) / (args->epochs * STEPS_PER_EPOCH - warmup);
             lr *= (1 + cos(part * (taken - warmup))) / (1 + cos(part * (taken - warmup - 1)));
         }
@@ -90,16 +90,15 @@ static void end(Device *device, Model *model, Optimizer *optim)
 /* Checks an optimizer; the state's names in PyTorch's state_dict determine the number of arrays. */
 static void check(Args args, const char *first_state, const char *second_state)
 {
-    args.model = args.model != NULL ? args.model : "linear";
-    args.dataset = strcmp(args.model, "cnn") == 0 ? "digits" : "random";
+    args.dataset = args.model == MODEL_CNN ? DATASET_DIGITS : DATASET_RANDOM;
     args.dataset_size = 1;
-    args.device = test_device();
+    args.device = test_device_kind();
     Device device;
     Model model;
     Optimizer optim;
     Rng rng;
     start(&args, &device, &model, &optim, &rng);
-    assert_string_equal(optim.name, args.optimizer);
+    assert_int_equal(optim.kind, args.optimizer);
     assert_int_equal(optim.num_states, (first_state != NULL) + (second_state != NULL));
     if (first_state != NULL)
         assert_string_equal(optim.state_name[0], first_state);
@@ -138,40 +137,43 @@ static void check(Args args, const char *first_state, const char *second_state)
 static void test_sgd(void **state)
 {
     (void)state;
-    check((Args){ .optimizer = "sgd", .lr = 0.1, .threads = 1 }, NULL, NULL);
-    check((Args){ .optimizer = "sgd", .lr = 0.1, .weight_decay = 0.03, .threads = 2 }, NULL, NULL);
-    check((Args){ .optimizer = "sgd", .lr = 0.1, .momentum = 0.9, .threads = 1 }, "momentum_buffer",
+    check((Args){ .optimizer = OPTIM_SGD, .lr = 0.1, .threads = 1 }, NULL, NULL);
+    check((Args){ .optimizer = OPTIM_SGD, .lr = 0.1, .weight_decay = 0.03, .threads = 2 }, NULL,
           NULL);
-    check(
-        (Args){
-            .optimizer = "sgd", .lr = 0.1, .momentum = 0.5, .weight_decay = 0.03, .threads = 3 },
-        "momentum_buffer", NULL);
+    check((Args){ .optimizer = OPTIM_SGD, .lr = 0.1, .momentum = 0.9, .threads = 1 },
+          "momentum_buffer", NULL);
+    check((Args){ .optimizer = OPTIM_SGD,
+                  .lr = 0.1,
+                  .momentum = 0.5,
+                  .weight_decay = 0.03,
+                  .threads = 3 },
+          "momentum_buffer", NULL);
 }
 
 static void test_adam(void **state)
 {
     (void)state;
-    check((Args){ .optimizer = "adam", .lr = 1e-3, .threads = 1 }, "exp_avg", "exp_avg_sq");
-    check((Args){ .optimizer = "adam", .lr = 0.02, .weight_decay = 0.1, .threads = 2 }, "exp_avg",
-          "exp_avg_sq");
+    check((Args){ .optimizer = OPTIM_ADAM, .lr = 1e-3, .threads = 1 }, "exp_avg", "exp_avg_sq");
+    check((Args){ .optimizer = OPTIM_ADAM, .lr = 0.02, .weight_decay = 0.1, .threads = 2 },
+          "exp_avg", "exp_avg_sq");
     // More elements than a GPU has threads.
-    check((Args){ .model = "cnn", .optimizer = "adam", .lr = 1e-3, .threads = 1 }, "exp_avg",
-          "exp_avg_sq");
+    check((Args){ .model = MODEL_CNN, .optimizer = OPTIM_ADAM, .lr = 1e-3, .threads = 1 },
+          "exp_avg", "exp_avg_sq");
 }
 
 static void test_adamw(void **state)
 {
     (void)state;
-    check((Args){ .optimizer = "adamw", .lr = 1e-3, .threads = 1 }, "exp_avg", "exp_avg_sq");
-    check((Args){ .optimizer = "adamw", .lr = 0.02, .weight_decay = 0.1, .threads = 2 }, "exp_avg",
-          "exp_avg_sq");
+    check((Args){ .optimizer = OPTIM_ADAMW, .lr = 1e-3, .threads = 1 }, "exp_avg", "exp_avg_sq");
+    check((Args){ .optimizer = OPTIM_ADAMW, .lr = 0.02, .weight_decay = 0.1, .threads = 2 },
+          "exp_avg", "exp_avg_sq");
 }
 
 static void test_adadelta(void **state)
 {
     (void)state;
-    check((Args){ .optimizer = "adadelta", .lr = 1, .threads = 1 }, "square_avg", "acc_delta");
-    check((Args){ .optimizer = "adadelta", .lr = 0.5, .weight_decay = 0.1, .threads = 2 },
+    check((Args){ .optimizer = OPTIM_ADADELTA, .lr = 1, .threads = 1 }, "square_avg", "acc_delta");
+    check((Args){ .optimizer = OPTIM_ADADELTA, .lr = 0.5, .weight_decay = 0.1, .threads = 2 },
           "square_avg", "acc_delta");
 }
 
@@ -181,30 +183,30 @@ static void test_recipes(void **state)
 {
     (void)state;
     const Args cosine = {
-        .lr_schedule = "cosine", .warmup_steps = 3, .epochs = STEPS, .threads = 2
+        .lr_schedule = LR_COSINE, .warmup_steps = 3, .epochs = STEPS, .threads = 2
     };
     Args args = cosine;
-    args.optimizer = "sgd";
+    args.optimizer = OPTIM_SGD;
     args.lr = 0.1;
     args.clip_norm = 1;
     check(args, NULL, NULL);
     args.momentum = 0.9;
-    args.lr_schedule = "step";
+    args.lr_schedule = LR_STEP;
     check(args, "momentum_buffer", NULL);
     args = cosine;
-    args.optimizer = "adamw";
+    args.optimizer = OPTIM_ADAMW;
     args.lr = 0.02;
     args.weight_decay = 0.1;
     check(args, "exp_avg", "exp_avg_sq");
-    args.optimizer = "adam";
-    args.model = "cnn"; // more elements than a GPU has threads
+    args.optimizer = OPTIM_ADAM;
+    args.model = MODEL_CNN; // more elements than a GPU has threads
     args.lr = 1e-3;
     args.clip_norm = 100;
     check(args, "exp_avg", "exp_avg_sq");
     args = cosine;
-    args.optimizer = "adadelta";
+    args.optimizer = OPTIM_ADADELTA;
     args.lr = 0.5;
-    args.lr_schedule = "constant";
+    args.lr_schedule = LR_CONSTANT;
     args.clip_norm = 0.8;
     check(args, "square_avg", "acc_delta");
 }
@@ -215,14 +217,14 @@ static void test_clip_not_finite(void **state)
     (void)state;
     const float bad[] = { INFINITY, NAN };
     for (int i = 0; i < 2; i++) {
-        Args args = { .model = "linear",
-                      .dataset = "random",
+        Args args = { .model = MODEL_LINEAR,
+                      .dataset = DATASET_RANDOM,
                       .dataset_size = 1,
-                      .optimizer = "sgd",
+                      .optimizer = OPTIM_SGD,
                       .lr = 0.1,
                       .clip_norm = 1,
                       .threads = 1 };
-        args.device = test_device();
+        args.device = test_device_kind();
         Device device;
         Model model;
         Optimizer optim;
@@ -239,12 +241,12 @@ static void test_clip_not_finite(void **state)
 static void test_divergence(void **state)
 {
     (void)state;
-    const char *const names[] = { "sgd", "adam", "adadelta" };
+    const OptimKind kinds[] = { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADADELTA };
     for (int i = 0; i < 3; i++) {
         Args args;
         args_defaults(&args, "linear");
-        args.optimizer = names[i];
-        args.device = test_device();
+        args.optimizer = kinds[i];
+        args.device = test_device_kind();
         Device device;
         Model model;
         Optimizer optim;

@@ -31,7 +31,7 @@ static void subject_init(Subject *s, const char *model, int threads)
     rng_seed(&rng, 7);
     *s = (Subject){ 0 };
     args_defaults(&s->args, model);
-    s->args.device = test_device();
+    s->args.device = test_device_kind();
     s->args.threads = threads;
     device_init(&s->device, &s->args, 0);
     dataset_init(&s->dataset, &s->args, TRAIN, &rng);

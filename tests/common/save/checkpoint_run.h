@@ -26,21 +26,21 @@ static inline void run_init(Run *run, const char *model, const char *optimizer, 
 {
     const bool cnn = strcmp(model, "cnn") == 0;
     memset(run, 0, sizeof *run);
-    run->args = (Args){ .model = model,
-                        .dataset = cnn ? "digits" : "random",
+    run->args = (Args){ .dataset = cnn ? DATASET_DIGITS : DATASET_RANDOM,
                         .dataset_size = 2048,
-                        .optimizer = optimizer,
                         .lr = 0.01,
                         .momentum = momentum,
                         .dropout = true,
                         .seed = seed,
                         .threads = 1,
-                        .device = "cpu",
+                        .device = DEVICE_CPU,
                         .batch_size = 8,
                         .epochs = 10,
                         .max_steps = UINT64_MAX,
                         .checkpoint_dir = folder };
-    run->dataset = (Dataset){ .name = run->args.dataset,
+    option_set(args_option("model"), &run->args, model, NULL);
+    option_set(args_option("optimizer"), &run->args, optimizer, NULL);
+    run->dataset = (Dataset){ .name = cnn ? "digits" : "random",
                               .size = cnn ? 1437 : 2048,
                               .features = cnn ? 784 : 20,
                               .num_classes = cnn ? 10 : 0,

@@ -31,16 +31,13 @@ typedef struct {
 static inline void run_init(Run *run, int rank, uint64_t step)
 {
     memset(run, 0, sizeof *run);
-    run->args = (Args){ .model = "linear",
-                        .dataset = "random",
-                        .dataset_size = 1,
+    run->args = (Args){ .dataset_size = 1,
                         .batch_size = 1,
                         .epochs = 2,
                         .max_steps = UINT64_MAX,
                         .log_interval = 1,
-                        .optimizer = "sgd",
                         .threads = 1,
-                        .device = "cpu",
+                        .device = DEVICE_CPU,
                         .metrics_dir = dir };
     run->dataset = (Dataset){ .name = "random",
                               .size = 1,

@@ -203,8 +203,7 @@ static void test_course(void **state)
         Run run;
         save_good(&run);
         run.args.resume = good;
-        option_set(option_find(args_options, ANY_STEP, changes[i][0], strlen(changes[i][0])),
-                   &run.args, changes[i][1], NULL);
+        option_set(args_option(changes[i][0]), &run.args, changes[i][1], NULL);
         assert_int_equal(child_run(load, &run), 0);
         assert_non_null(strstr(err, changes[i][2]));
         assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1); // and only one line
@@ -218,7 +217,7 @@ static void test_epochs(void **state)
     (void)state;
     Run run;
     save_good(&run);
-    run.args.lr_schedule = "cosine";
+    run.args.lr_schedule = LR_COSINE;
     save(&run, 3, 0);
     run.args.resume = good;
     assert_int_equal(child_run(load, &run), 0);

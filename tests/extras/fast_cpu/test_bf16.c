@@ -12,18 +12,13 @@
 
 enum { FEW_OUTPUTS = 32 };
 
-static const char *device_name(void)
-{
-    return getenv("TEST_DEVICE") != NULL ? getenv("TEST_DEVICE") : "cpu";
-}
-
 static int set_up(void **state)
 {
     (void)state;
     rng_seed(&rng, 1);
     num_devices = MAX_THREADS;
     for (int i = 0; i < num_devices; i++) {
-        const Args args = { .device = device_name(), .threads = i + 1, .amp = "bf16" };
+        const Args args = { .device = test_device_kind(), .threads = i + 1, .amp = AMP_BF16 };
         device_init(&devices[i], &args, 0);
     }
     return 0;
@@ -193,13 +188,13 @@ static void test_conv(void **state)
 enum { STEPS = 45, LAST = 9, BATCH = 32 };
 
 /* Returns the mean loss over the last steps of a training. */
-static double train(const char *amp)
+static double train(Amp amp)
 {
     Args args;
     args_defaults(&args, "cnn");
-    args.device = device_name();
+    args.device = test_device_kind();
     args.threads = 1;
-    args.optimizer = "adam";
+    args.optimizer = OPTIM_ADAM;
     args.lr = 1e-3;
     args.amp = amp;
     Device device;
@@ -240,7 +235,7 @@ static double train(const char *amp)
 static void test_training(void **state)
 {
     (void)state;
-    const double exact = train("off"), loss = train("bf16");
+    const double exact = train(AMP_OFF), loss = train(AMP_BF16);
     assert_true(exact < 1); // the loss began at ln 10 = 2.3
     if (fabs(loss - exact) > 0.05 * exact)
         fail_msg("a loss of %g with bf16, %g without", loss, exact);
@@ -256,14 +251,14 @@ static void open_device(const void *args)
 
 static void assert_refused(Args args, const char *text)
 {
-    args.device = device_name();
+    args.device = test_device_kind();
     assert_dies_saying(open_device, &args, 2, text);
 }
 
 static void test_refused_on_cpu(void **state)
 {
     (void)state;
-    assert_refused((Args){ .amp = "fp16" }, "--amp fp16 needs a GPU: use --amp bf16");
+    assert_refused((Args){ .amp = AMP_FP16 }, "--amp fp16 needs a GPU: use --amp bf16");
     assert_refused((Args){ .tf32 = true }, "--tf32 on");
     assert_refused((Args){ .cuda_graph = true }, "--cuda-graph on");
 }

@@ -34,7 +34,7 @@ static const Layout layouts[] = {
 };
 enum { NUM_LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
-static void join(Rank *rank, ProcessGroup *pg, const Layout *layout, const char *all_reduce)
+static void join(Rank *rank, ProcessGroup *pg, const Layout *layout, AllReduceKind all_reduce)
 {
     rank->args.all_reduce = all_reduce;
     rank_join(rank, pg);
@@ -61,7 +61,7 @@ static void same_body(Rank *rank)
 {
     const size_t counts[] = { 1, 2, 7, 8, 1001, LARGE }; // the last takes a ring between nodes
     ProcessGroup pg;
-    join(rank, &pg, rank->context, "hierarchical");
+    join(rank, &pg, rank->context, ALL_REDUCE_HIERARCHICAL);
     CHECK(pg.nodes->comm_hook != NULL, "it is flat");
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         compare_with_flat(&pg, counts[i]);
@@ -103,7 +103,7 @@ static void rounding_body(Rank *rank)
     static float data[LARGE], again[LARGE];
     const size_t counts[] = { 5, 8192, 8193, LARGE };
     ProcessGroup pg;
-    join(rank, &pg, rank->context, "hierarchical");
+    join(rank, &pg, rank->context, ALL_REDUCE_HIERARCHICAL);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         average(&pg, data, counts[i]);
         average(&pg, again, counts[i]);
@@ -130,7 +130,7 @@ static void test_rounding_and_other_calls_in_between(void **state)
 
 static void reducer_body(Rank *rank)
 {
-    rank->args.all_reduce = "hierarchical";
+    rank->args.all_reduce = ALL_REDUCE_HIERARCHICAL;
     const double caps[] = { 1e-9, 1e-3, 25 };
     for (size_t c = 0; c < sizeof caps / sizeof caps[0]; c++) {
         Training t;
@@ -162,7 +162,7 @@ static void traffic_body(Rank *rank)
     const Layout *layout = rank->context;
     const uint64_t n = sizeof data;
     ProcessGroup pg;
-    join(rank, &pg, layout, "hierarchical");
+    join(rank, &pg, layout, ALL_REDUCE_HIERARCHICAL);
     Hierarchy *nodes = hierarchy_of(&pg);
     const int num_ranks = pg.world_size, m = pg.nodes->num_nodes, local = num_ranks / m;
     uint64_t far_neighbours = 0;
@@ -212,7 +212,7 @@ static void lost_body(Rank *rank)
     static float data[COUNT];
     const int *signal_of_rank_3 = rank->context;
     ProcessGroup pg;
-    join(rank, &pg, &layouts[0], "hierarchical");
+    join(rank, &pg, &layouts[0], ALL_REDUCE_HIERARCHICAL);
     if (rank->rank == 3) {
         reduce_scatter(&hierarchy_of(&pg)->node, data, data + COUNT / 2, COUNT / 2, FLOAT32,
                        REDUCE_SUM);
@@ -242,7 +242,7 @@ static void test_rank_lost_between_stages_is_named_by_all(void **state)
 static void line_body(Rank *rank)
 {
     ProcessGroup pg;
-    join(rank, &pg, rank->context, "hierarchical");
+    join(rank, &pg, rank->context, ALL_REDUCE_HIERARCHICAL);
     CHECK(pg.nodes == NULL || pg.nodes->comm_hook == NULL, "it is not flat");
     CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == pg.world_size, "wrong sum");
     process_group_destroy(&pg);
@@ -261,13 +261,13 @@ static void expect_line(const Layout *layout, const char *line)
 static void disagreeing_body(Rank *rank)
 {
     ProcessGroup pg;
-    join(rank, &pg, &layouts[0], rank->rank == 2 ? "hierarchical" : "flat");
+    join(rank, &pg, &layouts[0], rank->rank == 2 ? ALL_REDUCE_HIERARCHICAL : ALL_REDUCE_FLAT);
 }
 
 static void twice_body(Rank *rank)
 {
     ProcessGroup pg;
-    join(rank, &pg, &layouts[0], "flat");
+    join(rank, &pg, &layouts[0], ALL_REDUCE_FLAT);
     process_group_set_nodes(&pg, &rank->args, 0);
 }
 

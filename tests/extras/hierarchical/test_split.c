@@ -33,7 +33,7 @@ static void test_parts_of_any_shape(void **state)
 static void fixed_body(Rank *rank)
 {
     ProcessGroup pg, part;
-    rank->args.reduce_order = "fixed";
+    rank->args.reduce_order = ORDER_FIXED;
     reduce_order_check(&rank->args, rank->world_size);
     rank_join(rank, &pg);
     reduce_order_set(&rank->args, &pg);

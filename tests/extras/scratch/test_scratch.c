@@ -58,7 +58,7 @@ static int setup(void **state)
     assert_int_equal(mkdir(from, 0777), 0);
     write_set(from, 5);
     args_defaults(&args, "cnn");
-    args.dataset = "mnist";
+    args.dataset = DATASET_MNIST;
     args.data_dir = from;
     args.scratch_dir = to;
     return 0;
@@ -175,9 +175,9 @@ static void test_another_set_in_the_way(void **state)
 static void test_nothing_to_copy(void **state)
 {
     (void)state;
-    args.dataset = "digits"; // part of the program
+    args.dataset = DATASET_DIGITS; // part of the program
     scratch_fill(&args);
-    args.dataset = "mnist";
+    args.dataset = DATASET_MNIST;
     args.scratch_dir = NULL; // not asked for
     scratch_fill(&args);
     assert_int_equal(num_entries(folder), 1);

@@ -32,7 +32,7 @@ static void test_points(void **state)
     enum { BATCH = 32 };
     Args args;
     args_defaults(&args, "linear");
-    args.device = "cpu";
+    args.device = DEVICE_CPU;
     args.threads = 1;
     args.log_interval = 2;
     args.metrics_dir = folder;
