@@ -193,8 +193,8 @@ static bool execute(StoreServer *server, Client *client, StoreOperation operatio
     case STORE_VALIDATE:
         client->validated = memcmp(at, &(uint32_t){ STORE_MAGIC }, sizeof(uint32_t)) == 0;
         return client->validated;
-    case STORE_PING:
-        bytes_put(out, at, sizeof(uint32_t));
+    case STORE_PING: // replies its own four bytes
+        bytes_put(&client->out, at, sizeof(uint32_t));
         return true;
     case STORE_SET:
         key = take_blob(&at);

@@ -30,6 +30,16 @@ solve() {
     [[ $output == "checking $LAB/ring "*"yes  it compiles"*"no   rung 1 is not written yet"*"0 of 4 rungs are done" ]]
 }
 
+@test "an answer begins as its skeleton does: it has all that is given, in this order" {
+    for answer in docs/answers/*.c; do
+        name=$(basename "$answer" .c)
+        # What an answer leaves out: comments, and the bodies that are not written yet.
+        lost=$(diff "teach/lab/$name/$name.c" "$answer" | grep '^<' |
+            grep -vE '^< (/\*| \*|    \(void\)|    die\(".* is not written yet"\);)' || true)
+        [ "$lost" = "" ] || { echo "$answer has not: $lost" && false; }
+    done
+}
+
 @test "the first wrong files of each library lab are rejected, with the right hint" {
     tests/labs/try_library.py --few
 }
