@@ -12,7 +12,7 @@
 void diagnostics_parse_args(Args *args, int argc, char **argv)
 {
     args_parse(args, STEP_FAULT, argc, argv);
-    faults_check(args->inject);
+    faults_check(args);
 }
 
 void diagnostics_init(Diagnostics *diagnostics, const Args *args, int rank, int world_size)

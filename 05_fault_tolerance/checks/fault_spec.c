@@ -55,8 +55,9 @@ const char *fault_parse(Fault *fault, const char *text)
     return text;
 }
 
-void faults_check(const char *text)
+void faults_check(const Args *args)
 {
+    const char *text = args->inject;
     int count = 0;
     for (const char *rest = text; rest != NULL && (count == 0 || *rest != '\0'); count++) {
         Fault fault;
@@ -65,6 +66,6 @@ void faults_check(const char *text)
             usage_error(
                 "%s must be up to %d of KIND:RANK:STEP, KIND one of kill, stop, slow, exit, "
                 "corrupt-grad, bitflip; as in kill:1:20,slow:0:5:50 (ms); not \"%.80s\"",
-                args_origin("inject"), MAX_FAULTS, text);
+                args_origin(args, "inject"), MAX_FAULTS, text);
     }
 }

@@ -17,6 +17,8 @@
 
 #include <stdint.h>
 
+#include "common/base/args.h"
+
 #define MAX_FAULTS 16
 
 typedef enum {
@@ -41,6 +43,6 @@ typedef struct {
 const char *fault_parse(Fault *fault, const char *text);
 
 /* Dies with a usage error unless the text of --inject is a list of such faults, or NULL. */
-void faults_check(const char *text);
+void faults_check(const Args *args);
 
 #endif

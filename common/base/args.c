@@ -358,17 +358,16 @@ static void refuse_launcher(Step step)
                     launcher->rank);
 }
 
-static Settings parsed; // filled by args_parse; Args keeps pointers to its strings
-
-const char *args_origin(const char *name)
+const char *args_origin(const Args *args, const char *name)
 {
-    return origin_of(&parsed, setting_of(&parsed, name));
+    return origin_of(args->settings, setting_of(args->settings, name));
 }
 
 void args_parse(Args *args, Step step, int argc, char **argv)
 {
+    static Settings parsed; // to which args->settings points
     parsed = (Settings){ .step = step, .args = args };
-    *args = (Args){ 0 };
+    *args = (Args){ .settings = &parsed };
     streams_guard();
     read_command_line(&parsed, argc, argv); // if an option was typed twice, the last text counts
     set_values(&parsed);

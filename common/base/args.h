@@ -23,6 +23,7 @@ typedef enum { ALL_REDUCE_FLAT, ALL_REDUCE_HIERARCHICAL } AllReduceKind;
 typedef enum { ORDER_ANY, ORDER_FIXED } ReduceOrder;
 
 typedef struct Args {
+    struct Settings *settings; // what the user typed, and where; NULL after args_defaults
     ModelKind model;
     DatasetKind dataset;
     const char *data_dir; // folder of MNIST's files
@@ -83,7 +84,7 @@ enum { ARGS_VALUE_BYTES = 64 };
 const char *args_value(const Args *args, const Option *option, char text[ARGS_VALUE_BYTES]);
 
 /* Returns where the user set an option: "--lr", "config.yaml:7: lr". Valid until the next call. */
-const char *args_origin(const char *name);
+const char *args_origin(const Args *args, const char *name);
 
 enum { NUM_SHARDS = 8 };
 

@@ -12,7 +12,7 @@ struct Settings;
 
 extern const bool has_extras; // whether this build has the options of extras
 
-/* Sets what the configuration file says and the command line does not. Keeps the pointer. */
+/* Sets what the configuration file says and the command line does not. */
 void comfort_read_config(struct Settings *settings);
 
 /* Returns " did you mean --lr?" if the name of an option of that step is near what was typed, or
@@ -26,8 +26,8 @@ const char *comfort_meaning(const struct Option *option, const char *text, const
 /* Prints on rank 0: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05". */
 void comfort_announce(const struct Args *args, int world_size, const char *device);
 
-/* Returns all options as typed (jansson's json_t); NULL if args_parse was not called. */
-struct json_t *comfort_options(void);
+/* Returns all options as typed (jansson's json_t); NULL if args_parse did not fill args. */
+struct json_t *comfort_options(const struct Args *args);
 
 /* Is standard error a terminal, a file, or the output of a batch job or of mpirun? */
 bool comfort_is_read(void);

@@ -228,7 +228,6 @@ static void set_demo_folder(Settings *settings)
 
 void comfort_read_config(Settings *settings)
 {
-    startup_parsed(settings);
     const Option *config = args_option("config");
     const Setting *typed = &settings->of[config - args_options];
     const bool is_typed = typed->source == BY_COMMAND_LINE;

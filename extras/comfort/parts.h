@@ -6,7 +6,6 @@
 #include "common/base/comfort.h"
 #include "common/save/safetensors.h"
 
-void startup_parsed(const Settings *settings); // keeps the pointer
 bool comfort_is_path(const Option *option); // true for a FILE or a DIR
 
 /* Returns the name most like `typed` of the options listed in that step; NULL if none is near. */

@@ -12,23 +12,16 @@
 #include "common/base/log.h"
 #include "extras/comfort/parts.h"
 
-static const Settings *settings; // from args_parse; NULL if it was not called
-
-void startup_parsed(const Settings *parsed)
-{
-    settings = parsed;
-}
-
 /* Lists all options that the user set, and where: "--lr 0.05, config.yaml:7: seed 3". */
-static void write_changed(char *text, size_t bytes)
+static void write_changed(const Args *args, char *text, size_t bytes)
 {
     text[0] = '\0';
     for (const Option *option = args_options; option->name != NULL; option++) {
-        const Setting *setting = &settings->of[option - args_options];
+        const Setting *setting = &args->settings->of[option - args_options];
         const size_t length = strlen(text);
         if (setting->source != BY_DEFAULT)
             snprintf(text + length, bytes - length, "%s%s %s", length > 0 ? ", " : "",
-                     args_origin(option->name), setting->text);
+                     args_origin(args, option->name), setting->text);
     }
 }
 
@@ -45,9 +38,9 @@ bool comfort_is_read(void)
 void comfort_announce(const Args *args, int world_size, const char *device)
 {
     char changed[PATH_MAX + 64], model[ARGS_VALUE_BYTES], dataset[ARGS_VALUE_BYTES];
-    if (settings == NULL || !log_prints_for_job() || !comfort_is_read())
+    if (args->settings == NULL || !log_prints_for_job() || !comfort_is_read())
         return;
-    write_changed(changed, sizeof changed);
+    write_changed(args, changed, sizeof changed);
     const int batch_size = args_batch_size(args, world_size);
     log_info("trains %s on %s, batch %d x %d = %lld, on %s; %s%s",
              args_value(args, args_option("model"), model),
@@ -56,8 +49,9 @@ void comfort_announce(const Args *args, int world_size, const char *device)
              changed[0] != '\0' ? "set: " : "nothing set", changed);
 }
 
-struct json_t *comfort_options(void)
+struct json_t *comfort_options(const Args *args)
 {
+    const Settings *settings = args->settings;
     if (settings == NULL)
         return NULL;
     json_t *values = json_object();

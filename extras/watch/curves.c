@@ -20,10 +20,10 @@ static void look_at_clock(Curves *curves, uint64_t step)
 }
 
 /* Writes the settings by which runs are compared, without the files and folders of each. */
-static void write_settings(Curves *curves, uint64_t step)
+static void write_settings(Curves *curves, const Args *args, uint64_t step)
 {
     static const char *const own[] = { "metrics-dir", "checkpoint-dir", "trace", "profile" };
-    json_t *settings = comfort_options();
+    json_t *settings = comfort_options(args);
     if (settings == NULL)
         return;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
@@ -57,7 +57,7 @@ void curves_init(Curves *curves, const Args *args, const Model *model, int rank,
                         .batch_size = args_batch_size(args, peers.world_size) };
     if (rank == 0) {
         event_file_open(&curves->events, args->metrics_dir, model->step + 1);
-        write_settings(curves, model->step + 1);
+        write_settings(curves, args, model->step + 1);
         curves->grads = mem_calloc(model->numel, sizeof *curves->grads);
         look_at_clock(curves, model->step);
     }

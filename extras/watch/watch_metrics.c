@@ -44,7 +44,7 @@ static void write_run(const Args *args)
     json_t *described = json_pack(
         "{ss ss si si ss so*}", "model", args_value(args, args_option("model"), model), "dataset",
         args_value(args, args_option("dataset"), dataset), "dataset_size", args->dataset_size,
-        "num_samples", args->num_samples, "seed", seed, "settings", comfort_options());
+        "num_samples", args->num_samples, "seed", seed, "settings", comfort_options(args));
     CHECK(fd >= 0 && described != NULL && json_dumpfd(described, fd, JSON_COMPACT) == 0,
           "cannot write %s: name another folder with --metrics-dir", path);
     close(fd);

@@ -67,7 +67,7 @@ static inline void run_command(const void *context)
     }
     Args args;
     args_parse(&args, command->step, argc, argv);
-    faults_check(args.inject);
+    faults_check(&args);
     if (world_size > 0) {
         reduce_order_check(&args, world_size);
         printf("\nshare %d\n", args_batch_size(&args, world_size));

@@ -118,7 +118,7 @@ static void parse_words(const void *context)
     }
     Args args;
     args_parse(&args, words->step, argc, argv);
-    faults_check(args.inject);
+    faults_check(&args);
     dump(stdout, &args);
 }
 
