@@ -124,6 +124,10 @@ void agents_open(Agents *agents, const Flags *flags)
 void agents_begin(Agents *agents)
 {
     Store *store = &agents->heartbeat_store;
+    if (agents->flags->max_nodes == 1)
+        return;
+    if (agents->store.fd < 0)
+        agents->ranks = rendezvous(&agents->store, agents->flags);
     agents->store.timeout = job_store_timeout(agents->flags);
     if (job_store_connect(store, agents->flags, agents->store.timeout)) {
         store->may_fail = true;
@@ -141,19 +145,11 @@ void agents_begin(Agents *agents)
     agents->store.may_fail = true;
 }
 
-void agents_rendezvous(Agents *agents)
-{
-    if (agents->flags->max_nodes == 1)
-        return;
-    agents->ranks = rendezvous(&agents->store, agents->flags);
-    agents_begin(agents);
-}
-
 void agents_join(Agents *agents, const Flags *flags)
 {
     job_secret_init(flags);
     agents_open(agents, flags);
-    agents_rendezvous(agents);
+    agents_begin(agents);
 }
 
 void agents_done(Agents *agents, bool stopped)

@@ -437,7 +437,7 @@ bool group_join(Group *group, Agents *agents)
         agents_open(agents, flags);
         if (group->restart_count > 0 && flags->max_nodes > 1)
             rejoin(group);
-        agents_rendezvous(agents);
+        agents_begin(agents);
         return true;
     }
     if (group->server != NULL) {

@@ -309,10 +309,9 @@ void rank_set_environment(const Flags *flags, const Agents *agents, const Logs *
 
 void agents_join(Agents *agents, const Flags *flags);
 
-/* agents_join in parts. agents_open starts the store on node 0 and sets master_port. Fixed nodes
- * then call agents_rendezvous; each elastic node connects its `store` and calls agents_begin. */
+/* agents_join in two parts. agents_open starts the store on node 0 and sets master_port. Elastic
+ * nodes then connect `store` and set `ranks`; for fixed ones agents_begin does both. */
 void agents_open(Agents *agents, const Flags *flags);
-void agents_rendezvous(Agents *agents);
 void agents_begin(Agents *agents);
 
 void agents_done(Agents *agents, bool stopped);
