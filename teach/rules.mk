@@ -35,6 +35,8 @@ $(TRIED): $(MINE:.c=.o) $(foreach file,$(MINE),$(patsubst %.c,$(BUILD)/%.o,$(wil
     $(BUILD)/$(OF).o $(LIB_BEYOND) $(LIB05) $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) $(foreach file,$(MINE),$(addprefix @,$(wildcard $(call lab_room,$(file))/link.txt))) -o $@ $^ $(LDLIBS)
 
+-include $(OF:%=$(BUILD)/%.d)
+
 # The harness, with sanitizers where there are some. The learner's file allocates with the functions in redefine.syms.
 SANITIZE = $(shell echo 'int main(void) { return 0; }' | $(CC) -fsanitize=address,undefined -o /dev/null -x c - 2>/dev/null && \
     echo -fsanitize=address,undefined -fno-sanitize-recover=undefined)
