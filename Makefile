@@ -68,7 +68,7 @@
 #   make check-march       builds for other processors (4 minutes)
 #   make check-machines    compilers of newer Debians; as root (1 hour)
 #   make check-cuda        the GPU's code without a GPU (5 minutes)
-#   make check-gpu         what only a GPU shows (10 minutes; bench-gpu: beside PyTorch; gpu-ladder: nine kernels, five all-reduces;
+#   make check-gpu         what only a GPU shows (10 minutes; bench-gpu: beside PyTorch; gpu-ladder: nine kernels, six all-reduces;
 #                          gpu-first-hour: all three, into one file)
 #   make check-mnist       accuracies on real MNIST (5 minutes)
 #   make check-torch       against PyTorch itself (5 minutes)

@@ -33,11 +33,9 @@ typedef struct {
     bool needs_peer; // whether the GPUs must reach each other's memory
 } Way;
 
-static const Way ways[] = { { &rung_by_host, false },
-                            { &rung_peer_copy, true },
-                            { &rung_ring_kernel, true },
-                            { &rung_nccl, false },
-                            { &rung_symmetric, false } };
+static const Way ways[] = { { &rung_by_host, false },    { &rung_peer_copy, true },
+                            { &rung_ring_kernel, true }, { &rung_nccl, false },
+                            { &rung_symmetric, false },  { &rung_device_api, true } };
 enum { NUM_WAYS = sizeof ways / sizeof ways[0] };
 
 static size_t number(const char *text, long most)
@@ -179,13 +177,13 @@ int main(int argc, char **argv)
 {
     words_check(argc, argv, 2,
                 "Usage: build/bench/all_reduce_ladder [floats [repeats]]\n\n"
-                "Five ways to sum an array over two GPUs: whether each is right, and how long it "
+                "Six ways to sum an array over two GPUs: whether each is right, and how long it "
                 "takes.\n");
     const size_t numel = argc > 1 ? number(argv[1], MAX_FLOATS) : GRADIENTS;
     const size_t repeats = argc > 2 ? number(argv[2], MAX_REPEATS) : 50;
     const int count = gpus_count();
     if (count < 2) {
-        log_print("five ways to sum over two GPUs are left out: this machine has %d", count);
+        log_print("six ways to sum over two GPUs are left out: this machine has %d", count);
         return 0;
     }
     return spawn((size_t[]){ numel, argc > 1 ? 0 : LARGE, 0 }, repeats);

@@ -14,9 +14,9 @@ CUBLAS := $(firstword $(wildcard $(CUDA_LIB)/libcublas.so $(CUDA_LIB)/libcublas.
 $(BUILD)/bench/gpu_ladder: $(LADDER)
 $(BUILD)/bench/gpu_ladder: private override LDLIBS += $(CUBLAS)
 
-# Five ways to sum over two GPUs (extras/all_reduce_ladder). NCCL is linked in.
+# Six ways to sum over two GPUs (extras/all_reduce_ladder). NCCL is linked in.
 NCCL_LIBRARY := $(if $(filter 1,$(NCCL)),$(firstword $(wildcard $(addsuffix /libnccl.so.2,$(NCCL_HOME)/lib $(CUDA_LIB) /usr/lib/*-linux-gnu /usr/lib64 /usr/local/lib))))
-PAIR_RUNGS := $(filter-out $(if $(NCCL_LIBRARY),%_no_nccl.cu,%/4_nccl.cu %_symmetric.cu),$(wildcard extras/all_reduce_ladder/*.cu))
+PAIR_RUNGS := $(filter-out $(if $(NCCL_LIBRARY),%_no_nccl.cu,%/4_nccl.cu %_symmetric.cu %_device.cu),$(wildcard extras/all_reduce_ladder/*.cu))
 PAIR_LADDER := $(PAIR_RUNGS:%.cu=$(BUILD)/%.o)
 $(BUILD)/bench/all_reduce_ladder: $(PAIR_LADDER)
 $(BUILD)/bench/all_reduce_ladder: private override LDLIBS += $(NCCL_LIBRARY)

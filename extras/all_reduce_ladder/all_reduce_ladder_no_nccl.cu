@@ -9,3 +9,4 @@ static const char *open(Pair *pair)
 
 const PairRung rung_nccl = { "NCCL", open, NULL, NULL };
 const PairRung rung_symmetric = { "NCCL, symmetric", open, NULL, NULL };
+const PairRung rung_device_api = { "NCCL, device API", open, NULL, NULL };

@@ -39,7 +39,8 @@ typedef struct {
     void (*close)(Pair *pair);
 } PairRung;
 
-extern const PairRung rung_by_host, rung_peer_copy, rung_ring_kernel, rung_nccl, rung_symmetric;
+extern const PairRung rung_by_host, rung_peer_copy, rung_ring_kernel, rung_nccl, rung_symmetric,
+    rung_device_api;
 
 #ifdef __cplusplus
 }

@@ -32,7 +32,7 @@ broken() {
         CUDA_STAND_IN_SEED=$numel run timeout 100 build/bench/all_reduce_ladder "$numel" 2
         echo "$output"
         [ "$status" -eq 0 ]
-        [ "$(grep -cE '^[a-zNCL ,]+ [0-9.]+ +[0-9.]+ +0\.0e\+00$' <<<"$output")" -eq 5 ]
+        [ "$(grep -cE '^[a-zNCLAPI ,]+ [0-9.]+ +[0-9.]+ +0\.0e\+00$' <<<"$output")" -eq 6 ]
         grep -qx "two of CUDA stand-in, $numel floats, mean of 2" <<<"$output"
     done
 }
@@ -41,11 +41,11 @@ broken() {
     CUDA_STAND_IN_DEVICES=1 run build/bench/all_reduce_ladder
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$output" = "five ways to sum over two GPUs are left out: this machine has 1" ]
+    [ "$output" = "six ways to sum over two GPUs are left out: this machine has 1" ]
     CUDA_STAND_IN_PEERS=0 run timeout 100 build/bench/all_reduce_ladder 1000 1
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(grep -c "these GPUs do not reach each other's memory" <<<"$output")" -eq 2 ]
+    [ "$(grep -c "these GPUs do not reach each other's memory" <<<"$output")" -eq 3 ]
 }
 
 @test "a barrier of the host that is missing is found" {
@@ -61,6 +61,10 @@ broken() {
     for meeting in "the other GPU's data is ready" 'the other GPU has summed its half'; do
         broken 3_ring_kernel "/$meeting/d"
         [[ $output == *"ring kernel"*WRONG* ]]
+    done
+    for meeting in "the other GPU's data is ready" 'the other GPU has summed its half'; do
+        broken 6_nccl_device "/$meeting/d"
+        [[ $output == *"device API"*WRONG* ]]
     done
     export CUDA_STAND_IN_PAUSE_SECONDS=3
     broken 3_ring_kernel 's/while (flags\[blockIdx.x\]/while (flags[(blockIdx.x + 1) % BLOCKS]/'

@@ -73,6 +73,12 @@ bool comm_has_registered(const struct ncclComm *comm, const void *array, size_t 
 /* Returns an array's position in a symmetric window, counted from 1 (0 if in none). */
 size_t comm_place_in_window(const struct ncclComm *comm, const void *array);
 
+/* Returns all ranks' memory of the communicator's first symmetric window, or of the next one; NULL
+ * if there is none. */
+void **comm_next_window(const struct ncclComm *comm, void **memory);
+void **comm_window_memory(ncclWindow_t window);
+void *comm_own_memory(ncclWindow_t window);
+
 /* Queues a job on its stream; the ranks must be connected. */
 void job_push(Job *job);
 

@@ -16,6 +16,7 @@ typedef struct {
     size_t bytes;
     const struct ncclComm *comm; // communicator that has registered it (NULL if none)
     bool symmetric; // true if registered as a window of all ranks
+    void *of_rank[WIRE_MAX_RANKS]; // all ranks' memory, while there is a device communicator
 } Allocated;
 
 static Allocated allocated[MAX_ALLOCATED];
@@ -41,6 +42,29 @@ size_t comm_place_in_window(const struct ncclComm *comm, const void *array)
     const Allocated *one = find(array);
     const bool is_in = one != NULL && one->comm == comm && one->symmetric;
     return is_in ? (size_t)((const char *)array - one->memory) + 1 : 0;
+}
+
+void **comm_next_window(const struct ncclComm *comm, void **memory)
+{
+    int i = 0;
+    while (memory != NULL && allocated[i++].of_rank != memory)
+        ;
+    for (; i < MAX_ALLOCATED; i++)
+        if (allocated[i].memory != NULL && allocated[i].comm == comm && allocated[i].symmetric) {
+            allocated[i].of_rank[comm->rank] = allocated[i].memory;
+            return allocated[i].of_rank;
+        }
+    return NULL;
+}
+
+void **comm_window_memory(ncclWindow_t window)
+{
+    return ((Allocated *)window)->of_rank;
+}
+
+void *comm_own_memory(ncclWindow_t window)
+{
+    return ((Allocated *)window)->memory;
 }
 
 ncclResult_t ncclMemAlloc(void **memory, size_t bytes)

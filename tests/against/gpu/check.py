@@ -143,7 +143,7 @@ def ladder_of_convolutions(scratch):
 def ladder_of_all_reduces(scratch):
     """The rungs of extras/all_reduce_ladder on two GPUs: the sum on both."""
     if case.num_gpus < 2:
-        raise Skip("five ways to sum over two GPUs: this machine has one")
+        raise Skip("six ways to sum over two GPUs: this machine has one")
     program = BUILD + "/bench/all_reduce_ladder"
     run(["make", "-s", ARCH, program])
     output = run([program, *os.environ.get("FLOATS", "").split()])  # as make gpu-ladder does
