@@ -284,7 +284,7 @@ def title_slide(lines):
 
 def find_item(wanted, deck):
     """The item that a deck's show names, and the page that has it."""
-    page, text_in_it = re.fullmatch(r"(?:(\w+\.md): )?(.*)", wanted).groups()
+    page, text_in_it = re.fullmatch(r"(?:((?:\w+/)?\w+\.md): )?(.*)", wanted).groups()
     page = page or f"{deck.stem}.md"
     for item in items_of((DOCS / page).read_text().split("\n")):
         if text_in_it in item:

@@ -186,9 +186,7 @@ END
             function bad() { print page ":" FNR ": " $0; wrong = 1 }
             END { exit wrong || inside }' "$page"
     done
-    for chapter in docs/0[2-5]_*.md; do # our solution is below the lab
-        awk '/^<details>$/ { inside = 1 } /^<\/details>$/ { inside = 0 } /^```diff/ && !inside { print FILENAME ":" FNR; bad = 1 } END { exit bad }' "$chapter"
-    done
+    ! grep -n '^```diff' docs/0[2-5]_*.md # our solutions are in docs/answers: in a terminal nothing is folded
 }
 
 @test "the pictures are those that their sources draw, and each is shown somewhere" {

@@ -21,6 +21,25 @@
     done
 }
 
+@test "each part serves an objective, and the answers of the two tests are right" {
+    parts=$(sed -n '/^## What they can do/,/^## 1 /p' teach/plan.md | sed -n 's/^| [0-9]* |.*| \([0-9, ]*\) |$/\1/p' | tr -d ' ' | tr ',' '\n' | sort -n)
+    [ "$parts" = "$(sed -n 's/^## \([0-9]*\) .*/\1/p' teach/plan.md)" ]
+    for test in Before Afterwards; do [ "$(sed -n "/^## $test/,/^## [^$test]/p" teach/tests.md | grep -c '^[0-9]*\. ')" -eq 10 ]; done
+    python3 - <<'END'
+import re
+from math import log
+text = open("teach/tests.md").read()
+numbers = [[float(n) for n in re.findall(r"-?[\d.]+", cell)] for row in re.findall(r"^\| \d+ \| (.*) \|$", text, re.M) for cell in row.split(" | ")]
+def answers(classes, w, x, forks, grads, weight, rows, mb, ranks, rank, every, killed):
+    dealt = -(-rows // 4)
+    return [[round(log(classes), 1)], [2 * (w * x - 2) * x], [forks], [round(weight - 0.1 * sum(grads) / len(grads), 9)], [dealt, 4 * dealt - rows],
+            [2 * (ranks - 1) / ranks * mb], [rank], [killed // every * every, killed % every]]
+due = zip(answers(10, 0.5, 2, 2, [3, 5], 1, 10, 100, 4, 4 + 2, 20, 38), answers(26, 1, 3, 4, [1, 2, 6], 2, 11, 100, 5, 2 * 2 + 1, 25, 90))
+counted = [numbers[i:i + 2] for i in range(0, 20, 2)]
+assert [row for i, row in enumerate(counted) if i not in (4, 6)] == [list(pair) for pair in due], counted
+END
+}
+
 # bats test_tags=slow
 @test "the 90 minutes, rehearsed: all that is typed prints what is quoted" {
     run teach/plan.py run '90 minutes'

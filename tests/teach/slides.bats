@@ -8,7 +8,7 @@ deck() {
     mkdir -p "$tree/teach/slides"
     ln -s "$PWD/teach/slides.html" "$tree/teach"
     mkdir "$tree/docs"
-    cp -r docs/*.md docs/pictures docs/moving docs/colours.css "$tree/docs"
+    cp -r docs/*.md docs/answers docs/pictures docs/moving docs/colours.css "$tree/docs"
     printf '%s\n' "$@" >"$tree/teach/slides/02_multi_gpu_spawn.txt"
     run python3 -B -c "import sys; sys.path.insert(0, 'teach'); import pathlib, slides
 slides.TOP, slides.DOCS = pathlib.Path('$tree'), pathlib.Path('$tree/docs')
@@ -45,7 +45,7 @@ sys.exit(slides.main())"
 }
 
 @test "a slide shows what the chapter has: code, output, table, picture" {
-    deck 'slide One' 'show all_reduce(pg, model->grads' 'say a' 'slide Two' 'show buckets.svg' 'point `x < 1`' 'say b' \
+    deck 'slide One' 'show answers/02_multi_gpu_spawn.md: static void run_batch(' 'say a' 'slide Two' 'show buckets.svg' 'point `x < 1`' 'say b' \
         'slide Three' 'show model.md: call | from, to |' 'only destroy' 'only broadcast' 'say c'
     [ "$status" -eq 0 ]
     page=$tree/out/02_multi_gpu_spawn.html
@@ -53,7 +53,7 @@ sys.exit(slides.main())"
     grep -qF "$(base64 -w 0 docs/pictures/buckets.svg)" "$page"
     grep -q '<li><code>x &lt; 1</code></li>' "$page"
     [ "$(grep -o '<tr>' "$page" | wc -l)" -eq 2 ] # the head, and the row with broadcast
-    sed -i 's/    all_reduce(pg, model->grads, model->numel/    all_reduce(pg, model->grads, 7/' "$tree/docs/02_multi_gpu_spawn.md"
+    sed -i 's/    all_reduce(pg, model->grads, model->numel/    all_reduce(pg, model->grads, 7/' "$tree/docs/answers/02_multi_gpu_spawn.md"
     python3 -B -c "import sys; sys.path.insert(0, 'teach'); import pathlib, slides
 slides.DOCS = pathlib.Path('$tree/docs')
 print(slides.deck_html(pathlib.Path('$tree') / 'teach/slides/02_multi_gpu_spawn.txt'))" | grep -q 'all_reduce(pg, model-&gt;grads, 7'
@@ -64,7 +64,7 @@ print(slides.deck_html(pathlib.Path('$tree') / 'teach/slides/02_multi_gpu_spawn.
     [[ $status -eq 1 && $output == *"nothing in docs/02_multi_gpu_spawn.md has 'what no chapter has'"* ]]
     deck 'slide One' 'point 1' 'point 2' 'point 3' 'point 4' 'say a'
     [[ $status -eq 1 && $output == *"'One': a slide has at most three points, one of them a question, one show or one below a picture, and something to say"* ]]
-    deck 'slide One' 'show all_reduce(pg, model->grads' 'show buckets.svg' 'say a'
+    deck 'slide One' 'show answers/02_multi_gpu_spawn.md: static void run_batch(' 'show buckets.svg' 'say a'
     [[ $status -eq 1 && $output == *"one show or one below a picture"* ]]
     deck 'slide One' 'show buckets.svg' 'show STAGE=a 02_multi_gpu_spawn/run.sh' 'say a'
     [ "$status" -eq 0 ]
