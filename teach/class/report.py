@@ -1,4 +1,6 @@
-"""The grade as text, as Gradescope's results.json, and as JUnit's XML."""
+"""The grade as text, as Gradescope's results.json, and as JUnit's XML; a class as a table."""
+import csv
+import io
 import json
 import re
 import sys
@@ -7,6 +9,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 Grade = namedtuple("Grade", "lab checks said seconds")  # checks: [(title, points, passed)]; said: by the judge
+TEXTS = Path(__file__).parents[1] / "lab"
 LONGEST = 8000  # characters of a judge's words
 
 
@@ -21,6 +24,12 @@ def points_of(lab):
     rows = [line.split(maxsplit=2) for line in lines if line and line[0] != "#"]
     found = [(float(worth.rstrip("*")), worth.endswith("*"), check) for name, worth, check in rows if name == lab]
     return found or sys.exit(f"grade: teach/class/points.txt has no points for lab {lab}: say there what its checks are worth")
+
+
+def sentence(lab, check):
+    """A check as the report shows it: of a rung also what it is, as the lab's text says it."""
+    rung = re.fullmatch(r"rung \d", check) and re.search(rf"^{check}: .*", (TEXTS / f"{lab}.txt").read_text(), re.M)
+    return rung[0] if rung else check
 
 
 def points(grade):
@@ -65,4 +74,23 @@ def junit(grades, seconds, parted):
     return "\n".join([*lines, "</testsuites>"]) + "\n"
 
 
+def table(kind, labs, rows):
+    """rows: [(name, {lab: points})]. plain: a line for each lab. moodle: the first column is mapped to `username`. canvas: new columns
+    become assignments, with the points that the second line names, and a student is found by login. No points: an empty cell."""
+    most = {lab: sum(worth for worth, _, _ in points_of(lab)) for lab in labs}
+    heads = [f"lab-{lab}" for lab in labs]
+    if kind == "plain":
+        lines = [["name", "lab", "points", "of"]] + [[name, f"lab-{lab}", got.get(lab), most[lab]] for name, got in rows for lab in labs]
+    elif kind == "moodle":
+        lines = [["Username", *heads]] + [[name, *(got.get(lab) for lab in labs)] for name, got in rows]
+    else:
+        lines = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *heads], ["Points Possible", *[""] * 4, *most.values()]]
+        lines += [[name, "", "", name, "", *(got.get(lab) for lab in labs)] for name, got in rows]
+    lines = [[f"{cell:g}" if isinstance(cell, (int, float)) else cell for cell in line] for line in lines]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
+
+
+TABLES = "plain", "moodle", "canvas"
 FORMATS = {"text": text, "gradescope": gradescope, "junit": junit}

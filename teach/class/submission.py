@@ -27,6 +27,13 @@ class Near(Refused):
     """The file is there, perhaps, under nearly its name: not a wrong program."""
 
 
+def student(path):
+    """Whose submission it is: the zip's name, or that of the folder in which lab/ lies. No spreadsheet takes it for a formula."""
+    path = Path(path)
+    name = path.parent.name if path.name == "lab" else path.name if path.is_dir() else path.stem
+    return re.sub(r"[^\w .@+-]|^[=+@-]", "_", name)
+
+
 def nearly(names, lab):
     """A file that may be meant for this lab, though nothing says so; or None."""
     name, known = files_of(lab)[0], known_labs()

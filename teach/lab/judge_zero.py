@@ -194,7 +194,7 @@ def main():
         due = formula(4) * zero.P
         if abs(measured / due - 1) > 0.05:
             mistake(step, name, f"four ranks: {measured / 1e6:.1f} MB {name}, by the formula {due / 1e6:.1f}")
-        witness.passed(f"{name}: {measured / 1e6:.1f} MB, by the formula {due / 1e6:.1f}")
+        witness.passed(f"what a rank {'holds' if name == 'held' else 'sends'} is {measured / 1e6:.1f} MB, by the formula {due / 1e6:.1f}")
 
 
 if __name__ == "__main__":

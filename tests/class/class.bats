@@ -66,6 +66,37 @@ END
     grep -q 'hand in your own work' "$BATS_TEST_TMPDIR/results.json"
 }
 
+# What the two platforms read: instructure/canvas-lms, lib/gradebook_importer.rb (header?, process_pp, process_student), and
+# moodle/moodle, grade/import/grade_import_form.php, which maps a column to username and the others to grade items.
+@test "a class is a table that Canvas and Moodle read, with an empty cell where nothing was graded" {
+    other_way
+    mkdir -p "$BATS_TEST_TMPDIR/=bo"
+    mv "$handed/lab" "$BATS_TEST_TMPDIR/=bo/lab"
+    mkdir -p "$BATS_TEST_TMPDIR/ana/lab"
+    run timeout 500 teach/class/grade --labs 02b --csv canvas --output "$BATS_TEST_TMPDIR/canvas.csv" "$BATS_TEST_TMPDIR"/{ana,=bo}/lab
+    echo "$output"
+    [ "$status" -eq 0 ]
+    diff "$BATS_TEST_TMPDIR/canvas.csv" - <<'END'
+Student,ID,SIS User ID,SIS Login ID,Section,lab-02b
+Points Possible,,,,,10
+ana,,,ana,,0
+_bo,,,_bo,,10
+END
+    python3 -B - <<'END'
+import sys
+sys.path.insert(0, "teach/class")
+import report
+rows = [("ana", {"02b": 4.5, "ring": 10}), ("bo, jr.", {})]
+assert report.table("moodle", ["02b", "ring"], rows) == 'Username,lab-02b,lab-ring\nana,4.5,10\n"bo, jr.",,\n'
+assert report.table("plain", ["02b", "ring"], rows).split() == ["name,lab,points,of", "ana,lab-02b,4.5,10", "ana,lab-ring,10,10",
+                                                              '"bo,', 'jr.",lab-02b,,10', '"bo,', 'jr.",lab-ring,,10']
+END
+    run teach/class/grade --labs 02b --csv plain "$BATS_TEST_TMPDIR"/ana/lab "$BATS_TEST_TMPDIR/ana"
+    [[ $status -eq 1 && $output == *"two submissions are ana's"* ]]
+    run teach/class/grade --labs 02b "$BATS_TEST_TMPDIR"/ana/lab "$BATS_TEST_TMPDIR/=bo/lab"
+    [[ $status -eq 2 && $output == *"several submissions make a table"* ]]
+}
+
 # bats test_tags=slow
 @test "--own grades our solution" {
     cp 02_multi_gpu_spawn/train_b_all_reduce.c "$handed/lab/02b/train.c"

@@ -85,7 +85,8 @@ def due(lab, mistake, file, output, mistakes):
         rungs = [check for check in listed if check.startswith("rung ")]
         return rungs[done:] + [check for check in listed if check not in rungs and done < len(rungs)], rungs[:done]
     if lab.startswith("zero"):  # the same
-        return (listed[listed.index(next(check for check in listed if mistake == check)):] if mistake in listed else listed), []
+        check = {"held": "what a rank holds", "sent": "what a rank sends"}.get(mistake)
+        return listed[listed.index(check):] if check in listed else listed, []
     names = {mistake, *re.findall(r"hint \((\w+)\)", output)}
     found = [[check for check in dict.fromkeys(listed) if any(title.startswith(check) for title in mistakes[name])] for name in names]
     lost = [checks[0] for checks in found if len(checks) == 1]  # else two checks know this mistake
@@ -119,7 +120,7 @@ def grade(lab, edit, file):
 def faults(lab, mistake, file, tests, mistakes):
     """What is not as the page promises."""
     output = tests[0]["output"]
-    passed = {test["name"].removeprefix(f"{lab}: "): test["score"] for test in tests}
+    passed = {re.sub(r"^(rung \d): .*", r"\1", test["name"].removeprefix(f"{lab}: ")): test["score"] for test in tests}
     lost, kept = due(lab, mistake, file, output, mistakes)
     if f"hint ({mistake}): " not in output and not lab.startswith("zero"):  # these judges name none
         yield f"the judge does not name {mistake}"
