@@ -16,7 +16,7 @@ PEAK          := $(BUILD)/tests/memory/peak # tests/memory/memory.bats
 BENCHED       := $(BUILD)/bench/checkpoints $(BUILD)/bench/rows # tests/tools/bench_small.bats
 SIMULATE      := $(BUILD)/tests/simulation/simulate
 SIMULATOR     := $(patsubst %,$(BUILD)/tests/simulation/%.o,reconfigure network simulator sockets seam)
-PLANTED       := $(addprefix $(SIMULATE)_,lost_wakeup double_rank late_message stale_attempt two_groups early_group)
+PLANTED       := $(if $(wildcard tests/simulation/plant.sh),$(addprefix $(SIMULATE)_,lost_wakeup double_rank late_message stale_attempt two_groups early_group))
 SEAM          := $(addprefix -Wl$(comma)--wrap=,socket bind listen connect accept4 getsockname getpeername getsockopt setsockopt send recv shutdown close poll poll_awake seconds_awake eventfd eventfd_write epoll_create1 epoll_ctl epoll_wait clock_gettime pthread_create pthread_join kill getpid _exit comfort_port_owner mem_calloc)
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(filter-out $(if $(filter 0,$(EXTRAS)),%/numa_peer.c),$(wildcard tests/against/torch/*.c))) # what tests/against/torch/*.py start
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))

@@ -46,6 +46,7 @@ finds() {
 }
 
 @test "planted: a lost wake-up, a double rank, late messages, the store of an attempt that is over, two groups at once are found" {
+    [ -e tests/simulation/plant.sh ] || skip "a students' tree does not have the sources in which to plant faults"
     finds lost_wakeup store 'wake-up is lost'
     finds double_rank rendezvous 'two holders'
     finds late_message store 'no order of operations'

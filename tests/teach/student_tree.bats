@@ -61,6 +61,15 @@ END
     grep -q '^given as compiled code: beyond/zero/train_zero1.c: it goes on from what you write in lab-02b$' "$STUDENTS/LEFT_OUT.txt"
 }
 
+@test "what the tests load is there, and what make builds for them" {
+    for file in $(find "$STUDENTS/tests" -name '*.bats'); do
+        sed -n 's/^load //p' "$file" | while read -r helper; do
+            ls "$(dirname "$file")/$helper"* >/dev/null || { echo "$file loads $helper" && return 1; }
+        done
+    done
+    make -s -n -C "$STUDENTS" check-proved MPI=0 CUDA=0 >/dev/null
+}
+
 @test "a solution that comes into the tree later is found, with its file and line" {
     mkdir "$BATS_TEST_TMPDIR/later"
     cp -r "$STUDENTS"/*.md "$STUDENTS/docs" "$STUDENTS/02_multi_gpu_spawn" "$BATS_TEST_TMPDIR/later"
