@@ -73,6 +73,10 @@ def show():
     print("\ntraps")
     for state in ("solved", "begun", "open"):
         print(f"  {state:7} {' '.join(name for name, has in found.items() if has == state) or 'none'}")
+    written = [step for step in labs if lab_state(step) == "done"]
+    if written:
+        trained = " make mine trains with it." if set(written) & set(library_labs()) else ""
+        print(f"\nYou wrote {' and '.join(filter(None, [', '.join(written[:-1]), written[-1]]))} of ddp.c.{trained}")
     here = latest.index(max(latest))
     due = sum(todo[here:] + todo[:here], []) + [f"make trap-{name}" for name, state in found.items() if state == "open"]
     print(f"\nNext: {due[0]}" if due else "\nAll of it is done.")

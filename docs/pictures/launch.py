@@ -31,6 +31,55 @@ def rendezvous():
     return p
 
 
+def started(by, variables):
+    """03: who starts two ranks, and, with variables, what each of them is told."""
+    p = Picture(760, 250 if variables else 150)
+    p.box(20, 50, 150, 50, by, fill=PALE)
+    for rank in range(2):
+        y = 20 + 60 * rank
+        p.arrow(170, 75, 228, y + 25)
+        p.box(230, y, 510, 50, (f"rank {rank}",) if not variables else (
+            f"RANK={rank} LOCAL_RANK={rank} WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1 MASTER_PORT=29555"),
+            fill=LIGHT[rank], stroke=COLOURS[rank], size=13)
+    if variables:
+        p.box(300, 180, 370, 34, ("the store, which rank 0 opens at 127.0.0.1:29555",), fill=PALE, size=12)
+        p.arrow(480, 130, 480, 178)
+        p.text(490, 158, "all look there for the others", "start", 12, GREY)
+        p.text(380, 238, "Whoever sets these five variables is a launcher.", size=12, colour=GREY)
+    return p
+
+
+def launcher():
+    return started(("a launcher", "starts, watches"), False)
+
+
+def variables():
+    return started(("a loop of the shell",), True)
+
+
+def srun():
+    """04: who starts the batch script, who the tasks, and which number each task has."""
+    p = Picture(760, 270)
+    p.box(16, 20, 100, 40, ("you",), fill=PALE)
+    for node in range(2):
+        left = 250 + 260 * node
+        p.box(left, 8, 244, 226, fill=PAPER)
+        p.text(left + 122, 26, f"node {node + 1}", bold=True, size=12)
+        for local in range(2):
+            rank = 2 * node + local
+            p.box(left + 12 + 112 * local, 172, 108, 50, (f"task {rank}", f"SLURM_PROCID={rank}"), fill=LIGHT[rank], stroke=COLOURS[rank], size=10)
+    p.box(262, 34, 220, 40, ("the batch script: once,", "here SLURM_PROCID is 0"), fill=PALE, size=12)
+    p.arrow(116, 40, 260, 54)
+    p.text(186, 38, "sbatch", size=12)
+    p.line(372, 74, 372, 112)
+    p.line(316, 112, 688, 112)
+    p.text(632, 104, "srun: a process for each task", size=12)
+    for x in 316, 428, 576, 688:
+        p.arrow(x, 112, x, 170)
+    p.text(380, 256, "The script runs before there is any task: it can't know a rank.", size=12, colour=GREY)
+    return p
+
+
 def nodes():
     """04: three numbers of each rank."""
     p = Picture(760, 330)
@@ -80,4 +129,4 @@ def hierarchy():
     return p
 
 
-PICTURES = [rendezvous, nodes, hierarchy]
+PICTURES = [launcher, variables, rendezvous, srun, nodes, hierarchy]

@@ -16,7 +16,6 @@ def trainer():
     p.box(612, 120, 118, 40, ("backward",), fill=backward)
     p.box(612, 190, 118, 54, ("gradients", "grads[ ]"))
     p.box(258, 190, 140, 54, ("optimizer", "its state"), fill=optimizer)
-    p.box(20, 190, 140, 54, ("checkpoint", ".safetensors"), fill="ok-wash")
     p.arrow(671, 84, 671, 118)
     p.arrow(671, 160, 671, 188)
     p.arrow(523, 188, 523, 88, "used by", dx=8, dy=4, anchor="start")
@@ -24,7 +23,6 @@ def trainer():
     p.line(671, 244, 671, 262, colour=INK)
     p.line(671, 262, 328, 262, colour=INK)
     p.arrow(328, 262, 328, 246)
-    p.arrow(256, 217, 162, 217, "saves all", dy=-6)
     return p
 
 

@@ -49,6 +49,24 @@ needs_journals() {
     [[ $output == *"no   it does not compile"* ]]
 }
 
+@test "no trap is solved by searching its source: whoever has not run it has no symptom" {
+    python3 -B - <<'END'
+import sys
+from pathlib import Path
+sys.path.insert(0, "teach")
+import trap, trap_answer
+for name in trap.names():
+    one = trap.Trap(name)
+    lines = {line for text in (one.broken(), one.ours()) for line in trap_answer.lines_of(text)}
+    for output in None, "\n".join(lines):  # not run yet, or the source itself
+        one.folder.mkdir(parents=True, exist_ok=True)
+        if output:
+            (one.folder / "output.txt").write_text(output)
+        for line in lines:
+            assert trap_answer.fault_of_symptom(one, line), (name, line)
+END
+}
+
 # bats test_tags=slow
 @test "two traps, by chance: the symptom, right and wrong answers, right and wrong mends" {
     needs_journals
