@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Usage: teach/quiz.py CHAPTER [NUMBER]  (make quiz-02: asks, runs the experiment, and shows both)
        teach/quiz.py list              all quizzes: how many questions are answered right
+       teach/quiz.py record [CHAPTER]...  runs the experiments, and keeps what they print for the site, where nothing runs
 Answers are read from the terminal or from a pipe, a line for each; an empty line means that you do not know. A question
 answered right is not asked again until all are. A quiz is a file teach/quiz/CHAPTER.txt; a line is a word and its text:
     ask      begins a question, and goes on with the next line of this word
     choose   the words of which the answer is one; without it, the answer is a number
     run      a command of the experiment, run as tools/docs.py runs those of the documents
+    prints   a line that the command above printed when it was recorded
     read     finds the answer in its output: a regular expression with a group; its last match is taken
     within   how far from it a number may be and still be right (0)
     needs    what the experiment needs, as in tools/docs.py; if it is missing, the answer below is shown
@@ -62,15 +64,31 @@ class Question:
     def experiment(self):
         """Runs it and shows each command with what it prints; returns the answer in that, or None."""
         printed = []
+        for _, lines in self.outputs(lambda command: print(f"$ {command}", flush=True)):
+            print("".join(f"{line}\n" for line in lines), end="", flush=True)
+            printed += lines
+        return self.found(printed)
+
+    def found(self, printed):
+        """The answer in what the commands have printed, or None."""
+        found = re.findall(self.text("read"), "\n".join(printed), re.M)
+        return found[-1] if found else None
+
+    def outputs(self, begin=lambda command: None):
+        """Runs the commands one after the other; yields each with the lines that it prints. Calls `begin` before each."""
         with tempfile.TemporaryDirectory() as folder:
             docs.mirror(folder)
             for command in self.all("run"):
-                print(f"$ {command}", flush=True)
-                lines = docs.show(command, folder)
-                print("".join(f"{line}\n" for line in lines), end="", flush=True)
-                printed += lines
-        found = re.findall(self.text("read"), "\n".join(printed), re.M)
-        return found[-1] if found else None
+                begin(command)
+                yield command, docs.show(command, folder)
+
+    def record(self):
+        """Runs the experiment, and puts what it prints below its commands; not if it cannot be run here."""
+        if self.excuse():
+            return
+        outputs = dict(self.outputs())
+        self.lines = [new for word, text in self.lines if word != "prints"
+                      for new in [(word, text), *(("prints", line) for line in outputs.get(text, ()) if word == "run")]]
 
     def understood(self, line):
         """The answer in what was typed: one of the words, or a number; None if it is none."""
@@ -165,6 +183,15 @@ class Quiz:
               (f" The others once more: make quiz-{self.name}" if left else ""))
 
 
+def record(name):
+    """Writes the quiz again, with what its experiments print now."""
+    questions = Quiz(name).questions
+    for question in questions:
+        question.record()
+    lines = [f"{word} {text}\n" for question in questions for word, text in question.lines]
+    (TOP / f"teach/quiz/{name}.txt").write_text("".join(lines))
+
+
 def read_line(prompt):
     """A line that the user types, or the next one of the pipe, which is shown; None at the end."""
     try:
@@ -181,6 +208,9 @@ def main():
     if word == "list":
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in: make quiz | head
         print("\n".join(f"{name}  {Quiz(name).num_right()} of {len(Quiz(name).questions)}" for name in names()))
+    elif word == "record":
+        for name in rest or names():
+            record(name)
     elif word and not word.startswith("-") and len(rest) <= 1:
         quiz = Quiz(f"0{word}" if f"0{word}" in names() else word)  # quiz-2 is quiz-02
         if rest and rest[0] not in map(str, range(1, len(quiz.questions) + 1)):

@@ -83,11 +83,12 @@ for name in quiz.names():
     print(name)
     assert len(quiz.Quiz(name).questions) >= 3
     for question in quiz.Quiz(name).questions: # has all it needs, and explains the answer that it states
-        answer = question.text("answer")
+        answer, recorded = question.text("answer"), question.all("prints")
+        assert not recorded or question.is_right(answer, question.found(recorded)), (name, recorded)
         assert all(question.text(word) for word in ("ask", "run", "read", "answer", "because")), question.lines
         assert re.compile(question.text("read"), re.M).groups == 1, question.lines
         assert question.understood(answer) is not None and answer in question.text("because"), question.lines
-        assert {key for key, _ in question.lines} <= {"ask", "choose", "run", "read", "within", "needs", "answer", "because"}
+        assert {key for key, _ in question.lines} <= {"ask", "choose", "run", "prints", "read", "within", "needs", "answer", "because"}
 END
 }
 

@@ -107,18 +107,20 @@ def repository(citation, remote):
     return named[1] if named else found
 
 
-def source_link():
-    """A link to the repository, or '' where nothing says where it is."""
+def source_address():
+    """The repository, or '' where nothing says where it is."""
     command = ["git", "remote", "get-url", "origin"]
     remote = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() if shutil.which("git") else ""
-    address = repository(read("CITATION.cff"), remote)
-    return f' <a href="{html.escape(address)}">Source</a>' if address else ""
+    return repository(read("CITATION.cff"), remote)
 
 
 def page(readme, steps):
     """README.md, with links for the site, as the first page; without its contents lists."""
     what, idea = re.search(r"^\*\*(.*?): (.*?)\*\*$", readme, re.M | re.S).groups()
-    command = re.search(r"^```sh\n(.*?)\n```$", readme, re.M | re.S)[1]
+    promise = re.search(r"\*\*\n\n(.*?)\n\n", readme, re.S)[1].replace("\n", " ")
+    command, setup = re.search(r"^```sh\n(.*?)\n```\n\n(.*?) New here\?", readme, re.M | re.S).groups()
+    source = source_address()
+    command = command.replace("ADDRESS", source or "ADDRESS")
     one = section(readme, "One line makes it data parallel")
     equal = section(readme, "1 = 2 = 4 ranks = PyTorch")
     first_equal, last_equal = sentences(equal)
@@ -136,8 +138,9 @@ myst:
 ---
 # {" ".join(what.split())}
 
-<div class="landing lead"><p>{inline(about)}{source_link()}</p>
-<div class="highlight-sh notranslate"><div class="highlight"><pre>{html.escape(command)}</pre></div></div></div>
+<div class="landing lead"><div><p>{inline(about)}</p><p>{inline(promise)}</p>
+<p class="buttons"><a href="docs/ten_minutes.html">Ten minutes</a> <a href="{html.escape(source) or "01_single_gpu/train.c.html"}">Source</a></p></div>
+<div><div class="highlight-sh notranslate"><div class="highlight"><pre>{html.escape(command)}</pre></div></div><p>{inline(setup)}</p></div></div>
 <figure class="landing walk card"><iframe src="docs/moving/walk.html#one&amp;step=02b&amp;change=2" title="From 01 to 05: each change of the code, and what it adds"></iframe>
 <figcaption><a href="docs/moving/walk.html">From 01 to 05, as a page to scroll</a></figcaption></figure>
 <div class="landing two"><div><h2 id="kill">Kill a rank: the same bytes</h2><p>A recording of a terminal. Two ranks have equal losses; then rank 1 is killed. The launcher starts both again, they resume from a snapshot, and the result is byte for byte that of a run without a fault.</p>

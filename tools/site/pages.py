@@ -12,6 +12,7 @@ import blocks
 import diffs
 import landing
 import names
+import quizzes
 from colours import colours
 from diffs import ROOT, highlighted, hunk_html, line_html, read
 
@@ -141,7 +142,7 @@ class Site:
             out += re.sub(r"\]\((?!\w+:|#)([^)\s#]+)((?:#[^)\s]*)?)\)",
                           lambda link: f"]({self.link(path, link[1])}{link[2]})", prose)
             code = block[0] if block else ""
-            out += f"```sh\n{textwrap.dedent(code)}```\n" if re.match(r" {4}(\./|make )", code) else code
+            out += f"```sh\n{textwrap.dedent(code)}```\n" if re.match(r" {4}(\./|make |git )", code) else code
             at = block.end() if block else at
         return out
 
@@ -215,8 +216,11 @@ class Site:
             for chapter, heading, command, lines in quoted:
                 if set(lines) & set(hunk.changed()) and re.search(
                         rf"stepdiff.sh {step.name} |{re.escape(step.before)} {re.escape(step.program)}", command):
-                    anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-                    more[f"[{heading}](../docs/{chapter}.md#{anchor})"] = 1
+                    anchor = "#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+                    if chapter.startswith("answers/"):  # the chapter that asks for it says why
+                        chapter, anchor = chapter.removeprefix("answers/"), ""
+                        heading = re.search("^# (.*)", read(f"docs/{chapter}.md"), re.M)[1]
+                    more[f"[{heading}](../docs/{chapter}.md{anchor})"] = 1
             reasons = [f"[{line}](src:../{step.program}.html#L{line}): {text}" if len(hunk.reasons) > 1 else text for line, text in hunk.reasons]
             reasons = "\n\n".join(reasons + [f"The chapter: {link}" for link in more])
             first = hunk.lines[0]
@@ -280,8 +284,8 @@ class Site:
                "\n".join(pages) + "\n```\n"
 
     def write_pages(self):
-        pages = {path: self.document(path) for path in self.documents}
-        quoted = [(os.path.basename(path)[:-3], heading, command, lines) for path in self.documents
+        pages = {path: quizzes.insert(self.document(path)) for path in self.documents}
+        quoted = [(path[5:-3], heading, command, lines) for path in self.documents
                   if path.startswith("docs/") for _, command, lines, heading in diffs.quotations(path)]
         for step in self.steps:
             self.write(f"diffs/{step.name}.md", self.diff(step, quoted))
@@ -312,10 +316,10 @@ class Site:
         pages["docs/answers/README.md"] = "# Answers\n" + self.toctree("Answers", [os.path.basename(p) for p in answers], False)
         placed = {"README", "docs/README", "docs/ten_minutes", *answers, *(page for group in groups.values() for page in group)}
         rest = [path[:-3] for path in pages if path[:-3] not in placed and "orphan: true" not in pages[path]]
-        more = [path for path in rest if path.startswith(("docs/", "teach/"))]
+        groups["To look things up"] += [path for path in rest if path.startswith(("docs/", "teach/"))] + ["diffs/index"] + \
+            [path for path in rest if not path.startswith(("docs/", "teach/"))]
         pages["index.md"] = landing.page(pages["README.md"], self.steps) + self.toctree("The book", ["README", "docs/README", "docs/ten_minutes"]) + \
-            "".join(self.toctree(title, group) for title, group in groups.items()) + (self.toctree("More", more) if more else "") + \
-            self.toctree("The steps", ["diffs/index"] + [path for path in rest if path not in more])
+            "".join(self.toctree(title, group) for title, group in groups.items())
         for path, text in pages.items():
             self.write(path, text)
         for path in self.files:

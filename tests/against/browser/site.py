@@ -128,9 +128,11 @@ class Site:
             assert (self.page.evaluate(LUMINANCE) < 80) == dark, name
             paper = self.page.evaluate("getComputedStyle(document.querySelector('svg.drawn rect')).fill")
             assert paper == ("rgb(24, 28, 35)" if dark else "rgb(255, 255, 255)"), paper
+            self.open("docs/more_ddp.html")
             quoted = self.page.evaluate("getComputedStyle(document.querySelector('.rows.quoted .add')).backgroundColor")
             assert quoted == ("rgb(20, 53, 31)" if dark else "rgb(217, 245, 225)"), quoted
-            folded = "(() => { const d = document.querySelector('details'); d.open = !d.open; return d.querySelector('.rows.quoted').checkVisibility(); })()"
+            self.open("docs/local_sgd.html")
+            folded = "(() => { const d = document.querySelector('article details'); d.open = !d.open; return d.querySelector('.rows.quoted').checkVisibility(); })()"
             assert self.page.evaluate(folded) and not self.page.evaluate(folded)  # opened, then closed again
             self.open("docs/more_ddp.html")
             for path in ("index", "docs/02_multi_gpu_spawn", "docs/on_a_gpu", "diffs/02c", "02_multi_gpu_spawn/train.c", "docs/traps"):
@@ -239,7 +241,7 @@ class Site:
     def blocks(self):
         """Commands look typed, outputs printed, diffs and sources different from both; a prompt is not copied."""
         self.page.resize(1280, 800)
-        self.open("docs/02_multi_gpu_spawn.html")
+        self.open("docs/answers/02_multi_gpu_spawn.html")
         look = "(q) => { const s = getComputedStyle(document.querySelector(q)); return [s.backgroundColor, s.borderLeftWidth, s.color].join(); }"
         kinds = [self.page.evaluate(f"({look})('{q}')") for q in (".highlight-sh .highlight", ".highlight-text .highlight", ".rows.quoted .add", ".rows.code")]
         assert len(set(kinds)) == 4, kinds
@@ -248,6 +250,40 @@ class Site:
                                    "return [q.querySelector('figcaption a').href, q.querySelector('code').innerText]; })()")
         self.page.open(place[0])
         assert self.page.evaluate("document.querySelector(':target').innerText").rstrip().endswith(place[1].rstrip()), place
+
+    def quiz(self):
+        """A prediction first: the experiment is folded until one is there, and then says whether it is right; a number or a word."""
+        self.page.resize(390, 844)
+        answer = """((number, word) => {
+          const form = document.querySelectorAll('.quiz form')[number - 1];
+          form.elements.answer.value = word;
+          form.querySelector('button').click();
+          return [form.querySelector('details').open, form.querySelector('.verdict').textContent];
+        })"""
+        for page, number, word, due in (("02_multi_gpu_spawn", 1, "", [False, "The experiment says 5."]),
+                                        ("02_multi_gpu_spawn", 1, "no idea", [False, "The experiment says 5."]),
+                                        ("02_multi_gpu_spawn", 1, "about 7", [True, "You said about 7, but the experiment says 5."]),
+                                        ("02_multi_gpu_spawn", 4, "6.39", [True, "You said 6.39, the experiment says 6.4: right."]),
+                                        ("03_torchrun_env", 4, "no", [True, "You said no, but the experiment says yes."]),
+                                        ("03_torchrun_env", 4, "yes", [True, "You said yes, the experiment says yes: right."])):
+            self.open(f"docs/{page}.html")
+            said = self.page.evaluate(f"{answer}({number}, {json.dumps(word)})")
+            assert said == due, (page, number, word, said)
+        self.open("docs/02_multi_gpu_spawn.html")
+        self.page.evaluate(f"{answer}(2, '3')")
+        assert "rank 3: 5 8 1" in self.page.evaluate("document.querySelectorAll('.quiz form')[1].innerText")
+        self.page.evaluate("document.querySelector('.quiz').scrollIntoView({ block: 'start', behavior: 'instant' })")
+        self.shot("quiz")
+
+    def sidebar(self):
+        """Six chapters are bold and seen; four groups are folded, but for the one that has this page."""
+        self.page.resize(1280, 800)
+        for path, open_groups in ("docs/03_torchrun_env", 0), ("docs/zero", 1):
+            self.open(path + ".html")
+            folds = self.page.evaluate("[...document.querySelectorAll('.sidebar-tree details')].map((d) => d.open)")
+            assert (len(folds), sum(folds)) == (4, open_groups), (path, folds)
+            bold = self.page.evaluate("[...document.querySelectorAll('.sidebar-tree a')].filter((a) => a.checkVisibility() && +getComputedStyle(a).fontWeight >= 600 && !a.matches('.current > a')).length")
+            assert 5 <= bold <= 6, (path, bold)
 
     def search(self):
         self.page.resize(1280, 800)
@@ -316,7 +352,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     with chromium.Page(seconds=60) as page:
         site = Site(page, sys.argv[1], folder)
-        for part in (site.landing, site.themes, site.pictures, site.diffs, site.reading, site.sources, site.blocks, site.search, site.copy, site.keys, site.paper, site.widths):
+        for part in (site.landing, site.themes, site.pictures, site.diffs, site.reading, site.sources, site.blocks, site.quiz, site.sidebar, site.search, site.copy, site.keys, site.paper, site.widths):
             part()
             print(part.__name__ + ": ok", flush=True)
         asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]

@@ -37,6 +37,40 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// The side bar: the book and the walk are open, the other groups folded, unless this page is in one.
+addEventListener("DOMContentLoaded", () => {
+  for (const caption of document.querySelectorAll(".sidebar-tree p.caption")) {
+    const list = caption.nextElementSibling, fold = document.createElement("details"), summary = document.createElement("summary");
+    if (["The book", "The walk"].includes(caption.textContent.trim())) continue;
+    fold.open = list.matches(".current, :has(.current)");
+    summary.className = caption.className;
+    summary.append(...caption.childNodes);
+    caption.replaceWith(fold);
+    fold.append(summary, list);
+  }
+});
+
+// A quiz: the recorded experiment is shown when there is a prediction. What is right is what teach/quiz.py takes for right.
+addEventListener("DOMContentLoaded", () => {
+  for (const form of document.querySelectorAll(".quiz form")) {
+    const fold = form.querySelector("details"), summary = fold.querySelector("summary"), verdict = form.querySelector(".verdict");
+    const { answer, within } = form.dataset, recorded = summary.textContent;
+    form.querySelector("button").hidden = false;
+    summary.textContent = "I can't know yet: show the experiment";
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const typed = (new FormData(form).get("answer") ?? "").trim();
+      const number = typed.replaceAll(",", "").match(/[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?/i)?.[0];
+      if (!typed || (!isNaN(answer) && number === undefined)) return form.querySelector("input").focus();
+      const right = isNaN(answer) ? typed === answer : Math.abs(number - answer) <= within * (1 + 1e-9);
+      verdict.textContent = `You said ${typed}, ${right ? "" : "but "}the experiment says ${answer}${right ? ": right" : ""}.`;
+      verdict.className = right ? "verdict right" : "verdict wrong";
+      summary.textContent = recorded;
+      fold.open = true;
+    });
+  }
+});
+
 // A page of a diff: keys for the next and the previous place, and for the key one; a button for all lines.
 addEventListener("DOMContentLoaded", () => {
   const hunks = [...document.querySelectorAll("section.hunk")], all = document.querySelector("button.all");
