@@ -26,6 +26,10 @@ solve() {
     cp "$(tools/stepdiff.sh --count | awk -v step="$1:" '$1 == step { print $3 }')" "$LAB/$1/train.c"
 }
 
+@test "every lab says how long it takes" {
+    [ "$(grep -LE 'minutes|hours' teach/lab/*.txt)" = teach/lab/hints.txt ]
+}
+
 @test "a lab begins with the program before the step, and is not begun twice" {
     run teach/lab.sh 02b
     [ "$status" -eq 0 ]
