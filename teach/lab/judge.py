@@ -123,7 +123,8 @@ class Judge:
         ours = self.run_ours("ours")
         count = int(first_of(ours)[0].one("model")["parameters"])
         lost = [line for line in run.err.splitlines() if "fatal: " in line]
-        sent = [entry for journal in first_of(run).values() for entry in journal.all("start") if entry.about[1] == "broadcast"]
+        sent = [rank for rank, journal in first_of(run).items() for entry in journal.all("start")
+                if entry.about[1] == "broadcast" and int(entry.values["count"]) >= count]
         if any(journal.steps for journal in first_of(run).values()):
             yield "resume_run", "--resume names a file that is not there, and it trains all the same"
             return
@@ -133,7 +134,9 @@ class Judge:
             yield "port", f"started a second time while it runs, it ends with status {run.status}: {lost[0]}"
         elif run.status not in (None, 2):
             yield "ended_status", f"a rank has ended with status 2; the status at the end is {run.status}"
-        if any(int(entry.values["count"]) >= count for entry in sent):
+        if sent and 0 not in sent:
+            yield "resume_run", f"--resume names a file that is not there, and rank {sent[0]} waits for the broadcast all the same"
+        elif sent:
             yield "load_first", "rank 0's weights are broadcast before the checkpoint is loaded, so what --resume loads is not sent"
 
     def check_drawn(self):
