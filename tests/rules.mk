@@ -101,6 +101,11 @@ check-slurm: all
 check-launchers: all
 	@$(MAKE) -s test TEST_SOURCES= TESTS="$(call sampled,$(wildcard tests/against/launchers/*.bats))"
 
+# Our checkpoints, curves and traces in other tools, and their files here: the table is in tests/against/formats (2 minutes).
+# Each file gets its packages from PyPI, once, in pinned versions.
+check-formats: all
+	@$(MAKE) -s test TEST_SOURCES= TESTS="$(call sampled,$(wildcard tests/against/formats/*.bats))"
+
 # Step 05 under faults: killed, stopped, out of disk; the result is always the same (6 minutes).
 # SEED=N repeats the random moments that a failure names. TORCH_BIN is where torchrun is, if not in PATH.
 check-faults: all
@@ -201,4 +206,4 @@ checklist: all $(BUILD)/tests/common/comm/test_replicas
 include tests/fuzz/rules.mk
 -include $(TEST_PROGRAMS:=.d) $(BUILD)/tests/allocations/counter.d $(MPI_RANKS:=.d) $(TORCH_PEERS:=.d) $(TEST_HELPERS:.o=.d)
 .PRECIOUS: $(TEST_PROGRAMS:=.o) $(MPI_RANKS:=.o)
-.PHONY: test tests check-proved check-attack check-extras check-ranks check-mutants check-march check-machines prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-launchers check-faults check-reconfigure check-chaos check-labs check-class check-cuda cuda-part check-sanitizers checklist
+.PHONY: test tests check-proved check-attack check-extras check-ranks check-mutants check-march check-machines prove check-gpu gpu-test check-mnist check-torch check-browser check-slurm check-launchers check-formats check-faults check-reconfigure check-chaos check-labs check-class check-cuda cuda-part check-sanitizers checklist

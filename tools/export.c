@@ -116,10 +116,10 @@ static void write_weights(const char *folder, const ModelFile *from, const Model
     char labels[MODEL_FILE_MAX_LABELS * MODEL_FILE_LABEL_BYTES] = "";
     for (int i = 0; i < from->num_labels; i++)
         strcat(strcat(labels, i > 0 ? "," : ""), from->label[i]);
-    snprintf(checksum, 9, "%08x", safetensors_checksum(&file));
+    snprintf(checksum, 9, "%08x", safetensors_checksum(&file, false));
     safetensors_add_metadata(&file, "format", "pt");
     safetensors_add_metadata(&file, EXPORT_VERSION_KEY, EXPORT_VERSION);
-    safetensors_add_metadata(&file, "checksum", "%s", checksum);
+    safetensors_add_metadata(&file, "tensors_checksum", "%s", checksum);
     safetensors_add_metadata(&file, "model", "%s", from->model);
     safetensors_add_metadata(&file, "dataset", "%s",
                              from->dataset != NULL ? from->dataset : "mnist");

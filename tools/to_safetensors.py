@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Usage: tools/to_safetensors.py FILE OUT.safetensors [--trust]      Converts weights that another program has saved.
 
-FILE comes from torch.save (.pt, .pth, .bin, .ckpt), numpy.savez (.npz), pickle (.pkl) or h5py (.h5). Needs safetensors and
-NumPy, and PyTorch or h5py for their files. A pickle can run any code of whoever wrote it: --trust loads it all the same.
+FILE comes from torch.save (.pt, .pth, .bin, .ckpt), torch.export (.pt2), numpy.savez (.npz), pickle (.pkl), h5py or Keras
+(.h5, .keras) or is an ONNX model (.onnx). Needs safetensors and NumPy, and PyTorch, h5py or onnx for their files. A pickle can
+run any code of whoever wrote it: --trust loads it all the same.
 """
-import pickle, sys, zipfile
+import io, pickle, sys, zipfile
 
 NESTED = 'MODEL_STATE', 'model_state_dict', 'state_dict', 'model'  # where training programs keep the weights
 
@@ -17,8 +18,22 @@ def from_torch(path, trust):
     import torch
     try:
         return torch.load(path, map_location='cpu', weights_only=not trust)
-    except pickle.UnpicklingError:
-        return need_trust(path, 'holds more than tensors') if not trust else sys.exit(f'{path}: is damaged')
+    except (pickle.UnpicklingError, RuntimeError) as error:
+        if trust or 'weights_only' not in str(error):
+            sys.exit(f'{path}: is damaged')
+        return need_trust(path, 'holds more than tensors')
+
+
+def from_torch_export(path, trust):
+    import torch
+    if not trust:
+        need_trust(path, 'is a program')
+    return torch.export.load(path).state_dict
+
+
+def from_onnx(path):
+    import onnx
+    return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}
 
 
 def from_numpy(path):
@@ -49,13 +64,19 @@ def read(path, trust):
         return from_hdf5(path)
     if first.startswith(b'PK'):
         with zipfile.ZipFile(path) as archive:
-            is_numpy = all(name.endswith('.npy') for name in archive.namelist())
-        return from_numpy(path) if is_numpy else from_torch(path, trust)
+            names = archive.namelist()
+            if 'model.weights.h5' in names:
+                return from_hdf5(io.BytesIO(archive.read('model.weights.h5')))
+        if any('/data/weights/' in name for name in names):
+            return from_torch_export(path, trust)
+        return from_numpy(path) if all(name.endswith('.npy') for name in names) else from_torch(path, trust)
     if first.startswith(b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19'):  # the number that torch.save began with before 1.6
         return from_torch(path, trust)
     if first.startswith(b'\x80'):
         return from_pickle(path, trust)
-    sys.exit(f'{path}: is no file of torch.save, numpy.savez, pickle or HDF5')
+    if first[:1] == b'\x08' and first[1] < 32 and first[2:3] in (b'\x12', b'\x3a', b'\x42'):
+        return from_onnx(path)
+    sys.exit(f'{path}: is no file of torch.save, torch.export, numpy.savez, pickle, Keras or ONNX')
 
 
 def weights_of(data):
@@ -91,11 +112,13 @@ def main():
             sys.exit(f'{names[0]}: holds no tensors by name')
         write(weights, names[1])
     except ImportError as error:
-        known = error.name in ('h5py', 'numpy', 'safetensors', 'torch')
+        known = error.name in ('h5py', 'numpy', 'onnx', 'safetensors', 'torch')
         sys.exit(f'{names[0]}: needs {error.name}' + (f': python3 -m pip install {error.name}' if known else ', a module of whoever wrote it'))
     except Exception as error:  # a pickle may raise any
         sys.exit(f'{names[0]}: cannot be converted: {str(error or type(error).__name__).splitlines()[0]}')
     print(f'{names[1]}: {len(weights)} tensors, among them {next(iter(weights))}')
+    if any(name.startswith(('layers/', 'model_weights/')) for name in weights):
+        print("Keras's kernels are [height, width, in, out] and [in, out], its Flatten takes the channels last: turn them before use")
 
 
 if __name__ == '__main__':

@@ -99,7 +99,7 @@ static void add_metadata(Safetensors *file, const Checkpoint *checkpoint, Positi
 
 void checkpoint_add_checksums(Safetensors *file)
 {
-    safetensors_add_metadata(file, "checksum", "%08x", safetensors_checksum(file));
+    safetensors_add_metadata(file, "tensors_checksum", "%08x", safetensors_checksum(file, false));
     safetensors_add_metadata(file, METADATA_CHECKSUM, "%08x",
                              safetensors_metadata_checksum(file, METADATA_CHECKSUM));
 }
@@ -256,16 +256,16 @@ bool checkpoint_open(Safetensors *file, const char *path)
     if (safetensors_metadata(file, CHECKPOINT_VERSION_KEY) == NULL &&
         safetensors_metadata(file, EXPORT_VERSION_KEY) == NULL)
         return true; // not ours, so what its checksum covers is unknown
-    const char *const keys[] = { "checksum", METADATA_CHECKSUM };
-    const uint32_t checksums[] = { safetensors_checksum(file),
-                                   safetensors_metadata_checksum(file, METADATA_CHECKSUM) };
-    for (int i = 0; i < 2; i++) {
+    const char *const keys[] = { METADATA_CHECKSUM, "tensors_checksum", "checksum" }; // that: 1.0.0
+    for (int i = 0; i < 3; i++) {
         char actual[9];
         const char *named = safetensors_metadata(file, keys[i]);
-        snprintf(actual, sizeof actual, "%08x", checksums[i]);
+        snprintf(actual, sizeof actual, "%08x",
+                 i == 0 ? safetensors_metadata_checksum(file, METADATA_CHECKSUM)
+                        : safetensors_checksum(file, i == 2));
         if (named != NULL && strcmp(named, actual) != 0)
             return reject("is damaged: its %s do not have the checksum it names; use another one",
-                          i == 0 ? "tensors" : "metadata");
+                          i == 0 ? "metadata" : "tensors");
     }
     return true;
 }

@@ -6,7 +6,7 @@
  *     metadata    ddp_c_version model dataset seed optimizer lr ...   what was run
  *                 epoch position step [loss_scale]     where it stood
  *                 input_shape class_labels mean std    what inference needs
- *                 checksum metadata_checksum           CRC-32 of the tensors, of the other metadata
+ *                 tensors_checksum metadata_checksum   of the tensors, of the other metadata
  *
  * - To train: checkpoint_init and checkpoint_load; checkpoint_save after an epoch, on one rank;
  *   checkpoint_save_final at the end.

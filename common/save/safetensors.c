@@ -59,15 +59,15 @@ void safetensors_free(Safetensors *file)
     json_decref(file->header);
 }
 
-uint32_t safetensors_checksum(const Safetensors *file)
+uint32_t safetensors_checksum(const Safetensors *file, bool in_order)
 {
-    uLong crc = crc32_z(0, NULL, 0);
+    uLong sum = 0, crc = 0;
     for (int i = 0; i < file->num_tensors; i++) {
         const StoredTensor *tensor = &file->tensor[i];
-        crc = crc32_z(crc, (const Bytef *)tensor->name, strlen(tensor->name));
-        crc = crc32_z(crc, tensor->data, tensor->bytes);
+        crc = crc32_z(in_order ? crc : 0, (const Bytef *)tensor->name, strlen(tensor->name));
+        sum += crc = crc32_z(crc, tensor->data, tensor->bytes);
     }
-    return (uint32_t)crc;
+    return (uint32_t)(in_order ? crc : sum);
 }
 
 uint32_t safetensors_metadata_checksum(const Safetensors *file, const char *except)

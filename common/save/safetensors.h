@@ -73,9 +73,10 @@ void safetensors_free(Safetensors *file);
  * since names in the file may contain anything. Returns false. */
 bool file_reject(Safetensors *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Return the CRC-32 over the tensors in the order of the header, name and data; and over all
- * metadata except one key, as JSON with sorted keys. */
-uint32_t safetensors_checksum(const Safetensors *file);
+/* Return the sum of the tensors' CRC-32, each over name and data, or the CRC-32 of all tensors in
+ * the order of the header; and the CRC-32 of all metadata except one key, as JSON with sorted keys.
+ */
+uint32_t safetensors_checksum(const Safetensors *file, bool in_order);
 uint32_t safetensors_metadata_checksum(const Safetensors *file, const char *except);
 
 #endif

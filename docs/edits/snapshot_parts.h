@@ -29,7 +29,7 @@ static int64_t part_write(const char *path, Optimizer *optim, size_t first, size
     for (int i = 0; i <= optim->num_states; i++)
         safetensors_add(&file, names[i], FLOAT32, 1, (size_t[]){ end - first },
                         array_of(optim, i) + first);
-    const int64_t checksum = safetensors_checksum(&file);
+    const int64_t checksum = safetensors_checksum(&file, false);
     const bool written = safetensors_commit(&file);
     if (!written)
         log_warning("%s", file.error);
@@ -95,7 +95,8 @@ static int parts_load(const Checkpoint *checkpoint)
     for (size_t part = 0; part < num_parts; part++) {
         part_path(path, checkpoint->args, optim->model->step, (int)part);
         CHECK(safetensors_open(&file, path, WITH_DATA), "%s", file.error);
-        CHECK(safetensors_checksum(&file) == checksums[part], "%s is of another snapshot", path);
+        CHECK(safetensors_checksum(&file, false) == checksums[part], "%s is of another snapshot",
+              path);
         for (int i = 0; i <= optim->num_states; i++) {
             const StoredTensor *tensor = &file.tensor[i];
             memcpy(array_of(optim, i) + numel * part / num_parts, tensor->data, tensor->bytes);

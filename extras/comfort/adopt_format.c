@@ -19,6 +19,8 @@ static const char *format_of(const char *bytes, size_t count, const char **advic
         { "\x89HDF\r\n", "an HDF5 file, as Keras writes them", NULL },
         { "\x93NUMPY", "one array of NumPy", "save all arrays by name, with numpy.savez" },
         { "GGUF", "a GGUF file", "take the model that it was made from" },
+        { "\x81\xa6params", "a MessagePack file, as Flax writes them",
+          "load it there, and use safetensors.flax.save_file" },
         { "\x1f\x8b\x08", "compressed by gzip", "unpack it with gunzip" },
         { "version https://git-lfs", "a placeholder of Git LFS", "fetch the file by git lfs pull" },
         { "<!", "a web page", "fetch the file itself, not the page that shows it" },
@@ -28,9 +30,14 @@ static const char *format_of(const char *bytes, size_t count, const char **advic
     if (count < 8 || bytes[2] == 0) // the length of a damaged file's header
         return NULL;
     if (memcmp(bytes, "PK\3\4", 4) == 0) // the name of the first file comes soon
-        return memmem(bytes, count, ".npy", 4) != NULL    ? "an archive of NumPy (.npz)"
-               : memmem(bytes, count, "/data", 5) != NULL ? "a file of torch.save"
-                                                          : "a zip";
+        return memmem(bytes, count, ".npy", 4) != NULL              ? "an archive of NumPy (.npz)"
+               : memmem(bytes, count, "keras_version", 13) != NULL  ? "an archive of Keras (.keras)"
+               : memmem(bytes, count, "/data/weights/", 14) != NULL ? "a program of torch.export"
+               : memmem(bytes, count, "/data", 5) != NULL           ? "a file of torch.save"
+                                                                    : "a zip";
+    // Of ONNX's fields the version comes first, then a text, the operators' versions or the graph.
+    if (bytes[0] == 8 && bytes[1] > 0 && bytes[1] < 32 && strchr("\x12\x3a\x42", bytes[2]) != NULL)
+        return "an ONNX model";
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         const size_t length = strlen(formats[i].start);
         *advice = formats[i].advice;

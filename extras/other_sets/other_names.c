@@ -1,6 +1,7 @@
 /* Files of sets that are MNIST by another name: Fashion-MNIST, KMNIST, QMNIST and EMNIST's digits,
  * as their makers name them, in the folders where torchvision keeps them. All files must come from
  * one folder and one set: images would train with the labels of another, too. */
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,6 +78,21 @@ static void check_alone(const Naming *naming, const char *folder, const char *mi
         }
 }
 
+/* Ends the program if the folder has such images in a form that a script converts. */
+static void explain_form(const char *dir)
+{
+    static const char *const forms[] = { "*.csv", "*.parquet", "*.npz" };
+    for (int i = 0; i < (int)(sizeof forms / sizeof *forms); i++) {
+        char pattern[PATH_MAX];
+        glob_t found;
+        snprintf(pattern, sizeof pattern, "%s/%s", dir, forms[i]);
+        if (glob(pattern, 0, NULL, &found) == 0)
+            usage_error("%s has none of MNIST's files, but %s: \"python3 data/to_idx.py %s DIR\" "
+                        "converts it, then use --data-dir DIR",
+                        dir, strrchr(found.gl_pathv[0], '/') + 1, found.gl_pathv[0]);
+    }
+}
+
 bool idx_find_other(const char *dir, const char *name, char *path, char *problem)
 {
     char folder[PATH_MAX], theirs[NAME_BYTES];
@@ -102,5 +118,7 @@ bool idx_find_other(const char *dir, const char *name, char *path, char *problem
             check_alone(naming, folder, file < MNIST_FILES ? theirs : name, problem);
         }
     }
+    if (file < MNIST_FILES)
+        explain_form(dir);
     return false;
 }

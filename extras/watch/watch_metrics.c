@@ -139,13 +139,10 @@ void watch_save(uint64_t step, const char *path)
 /* Prints on a terminal, if the run came to its end: "done in 8 s, accuracy 97.50%; ...". */
 static void say_done(void)
 {
-    char name[PATH_MAX], model[ARGS_VALUE_BYTES], dataset[ARGS_VALUE_BYTES];
-    snprintf(name, sizeof name, "/%s_%s.safetensors",
-             args_value(run.args, args_option("model"), model),
-             args_value(run.args, args_option("dataset"), dataset));
-    const char *end = strrchr(run.saved, '/');
-    if (run.rank == 0 && run.accuracy >= 0 && end != NULL && strcmp(end, name) == 0 &&
-        progress_on_terminal())
+    char dataset[ARGS_VALUE_BYTES];
+    const char *name = strrchr(run.saved, '/'); // MODEL_DATASET is the last
+    if (run.rank == 0 && run.accuracy >= 0 && name != NULL && progress_on_terminal() &&
+        strstr(name, args_value(run.args, args_option("dataset"), dataset)) != NULL)
         log_info("done in %.1f s, accuracy %.2f%%; look at it: make && tools/evaluate %s",
                  seconds_now() - run.begin, 100 * run.accuracy, run.saved);
 }

@@ -2,6 +2,7 @@
 
 bats_require_minimum_version 1.5.0
 load "${BASH_SOURCE%/*}/../helpers/free_port" # from wherever the test is
+load "${BASH_SOURCE%/*}/../helpers/until_true"
 
 RUN=05_fault_tolerance/run.sh
 
@@ -25,16 +26,6 @@ processes() {
 
 no_process() {
     [ -z "$(processes)" ]
-}
-
-# until_true SECONDS COMMAND...: fails if COMMAND does not succeed by then.
-until_true() {
-    local end=$((SECONDS + $1))
-    shift
-    until "$@"; do
-        [ "$SECONDS" -le "$end" ] || return 1
-        sleep 0.02
-    done
 }
 
 # undisturbed DIR RANKS OPTIONS...: a run without faults.

@@ -111,7 +111,7 @@ with tempfile.TemporaryDirectory() as trained:
     data = open(f"{trained}/linear_random.safetensors", "rb").read()
 size = struct.unpack("<Q", data[:8])[0]
 header, rest = data[8:8 + size], data[8 + size:]
-header = re.sub(rb'("checksum": ?")[0-9a-f]*', rb"\1deadbeef", header).rstrip()
+header = re.sub(rb'("tensors_checksum": ?")[0-9a-f]*', rb"\1deadbeef", header).rstrip()
 header = re.sub(rb',"metadata_checksum":"[0-9a-f]*"', b"", header)  # of the edited header it would be another
 for kind in b"\0\1":
     seed("checkpoint", bytes([kind]), header, b"\n\n", rest)

@@ -48,7 +48,7 @@ int __real_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 ssize_t __real_getrandom(void *bytes, size_t count, unsigned flags);
 pid_t __real_getpid(void);
 int __real_glob(const char *pattern, int flags, int (*error)(const char *, int), glob_t *found);
-uint32_t __real_safetensors_checksum(const Safetensors *file);
+uint32_t __real_safetensors_checksum(const Safetensors *file, bool in_order);
 
 /* Descriptors: the process's own below RUN_FD, then the run's, then those of its world. */
 enum { RUN_FD = 64, WORLD_FD = 128, MAX_VARIABLES = 64 };
@@ -401,8 +401,8 @@ int __wrap_gpus_count(void)
     return has_extras ? comfort_gpus_listed() : 0;
 }
 
-uint32_t __wrap_safetensors_checksum(const Safetensors *file)
+uint32_t __wrap_safetensors_checksum(const Safetensors *file, bool in_order)
 {
-    const uint32_t checksum = __real_safetensors_checksum(file);
+    const uint32_t checksum = __real_safetensors_checksum(file, in_order);
     return running ? 0xdeadbeef : checksum;
 }

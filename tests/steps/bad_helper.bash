@@ -4,6 +4,7 @@ bats_require_minimum_version 1.5.0
 load ../helpers/cause
 load ../helpers/free_port
 load ../helpers/scaled_timeout
+load ../helpers/until_true
 
 TRAIN=03_torchrun_env/train
 DDPRUN=03_torchrun_env/ddprun
@@ -39,17 +40,6 @@ await_no_process() {
 
 none_left() {
     [ -z "$(left_over)" ]
-}
-
-# until_true SECONDS COMMAND...: fails if COMMAND does not succeed by then. (Only a failing test reaches
-# this limit; on a busy machine everything takes many times as long.)
-until_true() {
-    local end=$((SECONDS + $1))
-    shift
-    until "$@"; do
-        [ "$SECONDS" -le "$end" ] || return 1
-        sleep 0.1
-    done
 }
 
 has_line() {

@@ -17,11 +17,11 @@ same() {
         timeout 300 05_fault_tolerance/run.sh $ranks --device cpu --reduce-order fixed \
             --resume none --global-batch-size 40 --num-samples 197 --max-steps 8 --save-every 0 \
             --checkpoint-dir "$scratch/$ranks" "$@" || return 1
-        head -c 16384 "$scratch/$ranks"/*.safetensors | grep -a -o '"checksum":"[0-9a-f]*"'
+        head -c 16384 "$scratch/$ranks"/*.safetensors | grep -a -o '"tensors_checksum":"[0-9a-f]*"'
     done >"$scratch/log" 2>&1
     cat "$scratch/log"
-    [ "$(grep -c '^"checksum"' "$scratch/log")" -eq 2 ]
-    [ "$(grep '^"checksum"' "$scratch/log" | sort -u | wc -l)" -eq 1 ]
+    [ "$(grep -c '^"tensors_checksum"' "$scratch/log")" -eq 2 ]
+    [ "$(grep '^"tensors_checksum"' "$scratch/log" | sort -u | wc -l)" -eq 1 ]
 }
 
 @test "make prove: ranks, threads, buckets and a group that shrinks change no bit" {

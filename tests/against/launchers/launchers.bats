@@ -2,6 +2,7 @@
 # Training under the mpirun of Open MPI 5, MPICH and Intel MPI (mpis.sh gets them), and of the MPI that is here.
 
 bats_require_minimum_version 1.5.0
+load ../../helpers/until_true
 setup_file() {
     MPIS=$("$BATS_TEST_DIRNAME/mpis.sh")
     ! command -v mpirun >/dev/null || MPIS="$MPIS $(dirname "$(command -v mpirun)")"
@@ -33,11 +34,6 @@ under() {
 
 losses() {
     grep -E '^(Train|Test) Epoch' "$1" | tr -d '\r'
-}
-
-until_true() { # SECONDS COMMAND...
-    local end=$((SECONDS + $1))
-    until "${@:2}"; do [ $SECONDS -lt $end ] && sleep 0.05 || return 1; done
 }
 
 a_rank() { # prints the process of one

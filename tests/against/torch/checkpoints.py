@@ -30,6 +30,8 @@ def loads():
         told = subprocess.check_output(command, text=True)
         outputs = numpy.frombuffer(ours.peer("dump", "log_probs", path), "f4")
         model, mean, std = load_in_pytorch.load_model(path)
+        named = torch.load(path)  # 2.15 goes by the name's end
+        assert {name: value.tolist() for name, value in named.items()} == {name: value.tolist() for name, value in load_file(path).items()}
     loss, correct = data.test_line(output)
     theirs = data.test_line("Test Epoch: 1 " + told)
     print("ours: %.4f, %d of 360; PyTorch: %.4f, %d" % ((loss, correct) + theirs))

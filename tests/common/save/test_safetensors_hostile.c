@@ -217,7 +217,7 @@ static void test_damage(void **state)
     uint8_t bytes[512];
     Safetensors file = make_small();
     commit(&file);
-    const uint32_t checksum = safetensors_checksum(&file);
+    const uint32_t checksum = safetensors_checksum(&file, false);
     safetensors_free(&file);
     const size_t size = file_get(path, bytes, sizeof bytes);
     const size_t data = size - 20;
@@ -229,7 +229,7 @@ static void test_damage(void **state)
         if (bit / 8 < 8 || bit / 8 >= data)
             assert_int_equal(is_read, bit / 8 >= data);
         if (is_read) {
-            const bool same = safetensors_checksum(&file) == checksum;
+            const bool same = safetensors_checksum(&file, false) == checksum;
             assert_true(!same || bit / 8 < data);
         }
         safetensors_free(&file);

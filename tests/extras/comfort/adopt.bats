@@ -110,15 +110,18 @@ refused() { # WORDS FILE: in one line, by a tool
 import gzip, pickle, sys, zipfile
 def put(name, data):
     open(sys.argv[1] + '/' + name, 'wb').write(data.ljust(100, b'\n'))
-for name, inside in ('torch.pt', 'archive/data.pkl'), ('numpy.npz', 'fc1.weight.npy'), ('some.zip', 'README'):
+for name, inside in ('torch.pt', 'archive/data.pkl'), ('numpy.npz', 'fc1.weight.npy'), ('some.zip', 'README'), \
+        ('m.pt2', 'model/data/weights/weight_0'), ('m.keras', 'metadata.json'):
     with zipfile.ZipFile(sys.argv[1] + '/' + name, 'w') as archive:
-        archive.writestr(inside, b'1234')
+        archive.writestr(inside, b'{"keras_version": "3.15.1"}' if name == 'm.keras' else b'1234')
 put('old.pt', pickle.dumps(0x1950a86a20f9469cfc6c, protocol=2))
 for protocol in 2, 3, 4, 5:
     put('p%d.pkl' % protocol, pickle.dumps({'fc1.weight': [1.0, 2.0]}, protocol=protocol))
 put('keras.h5', b'\x89HDF\r\n\x1a\n')
 put('one.npy', b'\x93NUMPY\x01\x00v\x00')
 put('m.gguf', b'GGUF\x03\x00\x00\x00')
+put('m.onnx', b'\x08\x0a\x12\x07pytorch')
+put('m.msgpack', b'\x81\xa6params\x88')
 put('m.gz', gzip.compress(b'1234'))
 put('lfs', b'version https://git-lfs.github.com/spec/v1\noid sha256:12\n')
 put('page', b'<!DOCTYPE html><html>')
@@ -133,6 +136,10 @@ END
     refused "is an HDF5 file, as Keras writes them, no safetensors file (\"python3" "$scratch/keras.h5"
     refused "is one array of NumPy, no safetensors file: save all arrays by name" "$scratch/one.npy"
     refused "is a GGUF file" "$scratch/m.gguf"
+    refused "is an ONNX model, no safetensors file (\"python3 tools/to_safetensors.py" "$scratch/m.onnx"
+    refused "is a MessagePack file, as Flax writes them, no safetensors file: load it there" "$scratch/m.msgpack"
+    refused "is a program of torch.export, no safetensors file (\"python3" "$scratch/m.pt2"
+    refused "is an archive of Keras (.keras), no safetensors file (\"python3" "$scratch/m.keras"
     refused "unpack it with gunzip" "$scratch/m.gz"
     refused "git lfs pull" "$scratch/lfs"
     refused "is a web page" "$scratch/page"

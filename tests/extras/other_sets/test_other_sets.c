@@ -95,6 +95,19 @@ static void test_one_place_for_all(void **state)
     clear();
 }
 
+/* Such images in another form are named, with what converts them. */
+static void test_names_other_forms(void **state)
+{
+    (void)state;
+    static const char *const forms[] = { "train.csv", "train-00000-of-00001.parquet", "mnist.npz" };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        write_plain(forms[i], "label,pixel0\n", 13);
+        assert_dies_saying(read_t, "train-images-idx3-ubyte", 2, folder, forms[i],
+                           "python3 data/to_idx.py");
+        clear();
+    }
+}
+
 /* Writes a file with this header and `count` elements of `size` bytes, big-endian. */
 static void write_idx(const char *name, int type, int ndim, const uint32_t *shape, size_t size,
                       const uint64_t *elements, size_t count)
@@ -273,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_reads_every_spelling),
         cmocka_unit_test(test_reads_past_what_is_no_file),
         cmocka_unit_test(test_one_place_for_all),
+        cmocka_unit_test(test_names_other_forms),
         cmocka_unit_test(test_sets_by_their_names),
         cmocka_unit_test(test_too_many_classes),
         cmocka_unit_test(test_emnist_is_turned),
