@@ -25,7 +25,7 @@ SHARED = """(() => {
     if (!(size('h1') >= 1.4 * size('h2') && size('h2') >= 1.14 * size('header p'))) faults.push('h1, h2 and text are too alike');
     return faults;
 })()"""
-CHAPTER = {"ring": "all_reduce", "sampler": "02_multi_gpu_spawn", "overlap": "02_multi_gpu_spawn", "recover": "05_fault_tolerance", "walk": "README"}
+CHAPTER = {"ring": "all_reduce", "sampler": "02_multi_gpu_spawn", "overlap": "02_multi_gpu_spawn", "recover": "05_fault_tolerance", "walk": "README", "play": "02_multi_gpu_spawn"}
 
 
 def fits(page, name, folder):

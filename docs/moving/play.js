@@ -1,0 +1,284 @@
+/* play.js - the page around the ranks: asks first, starts them, draws what they tell, kills them. */
+"use strict";
+const RATES = [0.01, 0.1], BATCHES = [8, 16], ROWS = 320, EPOCHS = 2, NS = "http://www.w3.org/2000/svg";
+const LINES = ["broadcast", "set_epoch", "zero_grad", "set_grad_hook", "reducer_finalize", "all_reduce"]; // as in struck.h
+const NAMES = { "01": "01", "02b": "02b all-reduce", "02c": "02c sampler", "02": "02 Reducer" };
+const GUESSES = { equal: "are equal", differ: "differ", error: "an error comes first" };
+const WHY = {
+    none: "Equal weights, the mean of all gradients, the same step: equal weights again.",
+    broadcast: "Every rank started from weights of its own. Equal steps from different places lead to different places.",
+    set_epoch: "The replicas agree, but each epoch has the same order of rows. No hash shows that: only the native program's file does.",
+    zero_grad: "The old gradients are added to the new ones, on every rank alike: equal replicas, of another model. Look at the loss.",
+    all_reduce: "Each rank took the step of its own rows alone. Nothing failed, and nothing said so.",
+    set_grad_hook: "Nobody told the Reducer that a gradient is ready, so no bucket left; reducer_finalize noticed.",
+    reducer_finalize: "Nobody waited for the buckets of the first step; in the second the Reducer noticed.",
+};
+const native = JSON.parse($("native").textContent), ranksScript = document.currentScript.dataset.ranks;
+const PACES = { fast: 0, slow: 900, step: "step" };
+let program = "02", n = 4, struck = new Set(), pace = "fast", guess = null, ranks = [], module = null, began = 0, ended = null, ticking = 0, source = "";
+
+const make = (name, attributes, text) => {
+    const element = document.createElementNS(NS, name);
+    for (const key in attributes) element.setAttribute(key, attributes[key]);
+    if (text !== undefined) element.textContent = text;
+    return element;
+};
+const size = (bytes) => bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(0)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+const setting = () => ({ lr: RATES[$("lr").value], batch: BATCHES[$("batch").value] });
+const options = () => `--device plain --lr ${setting().lr} --batch-size ${setting().batch} --num-samples ${ROWS} --epochs ${EPOCHS} --save-every 0`;
+const runs = () => ranks.some((rank) => !rank.over);
+const one = () => struck.size === 1 ? LINES[[...struck][0]] : struck.size === 0 ? "none" : "";
+
+/* ---- the ranks and the messages on their way ---- */
+const place = (rank) => n === 1 ? [350, 150] : n === 2 ? [115 + 470 * rank, 150] : n === 3 ? [[350, 62], [585, 250], [115, 250]][rank]
+    : [[115, 62], [585, 62], [585, 250], [115, 250]][rank];
+function drawRing() {
+    const ways = make("g", {}), nodes = make("g", {});
+    for (let a = 0; a < n; a++)
+        for (let b = a + 1; b < n; b++) ways.append(make("path", { class: "way", d: `M${place(a)}L${place(b)}` }));
+    for (let r = 0; r < n; r++) {
+        const [x, y] = place(r), node = make("g", { id: `node${r}`, transform: `translate(${x - 105},${y - 52})` });
+        node.append(make("rect", { class: "box", width: 210, height: 104, rx: 16, style: `stroke: var(--rank-${r})` }),
+            make("circle", { cx: 28, cy: 28, r: 16, style: `fill: var(--rank-${r})` }),
+            make("text", { x: 28, y: 34, "text-anchor": "middle", style: `font-weight: 700; fill: var(--rank-${r}-on)` }, r),
+            make("text", { class: "big loss", x: 54, y: 36 }, ""), make("text", { class: "state m", x: 16, y: 66 }, "not started"),
+            make("text", { class: "sent m", x: 194, y: 66, "text-anchor": "end" }, ""), make("text", { class: "mono print", x: 16, y: 90 }, ""));
+        const kill = make("g", { class: "kill", role: "button", tabindex: 0, "aria-label": `Kill rank ${r}`, transform: "translate(188,22)" });
+        kill.append(make("title", {}, `Kill rank ${r}`), make("circle", { r: 14 }), make("path", { d: "M-5,-5L5,5M5,-5L-5,5" }));
+        kill.onclick = () => { if (ranks[r] && !ranks[r].over) { ended = "killed"; lose(r, "killed", `rank ${r} was killed`); } };
+        kill.onkeydown = (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); kill.onclick(); } };
+        node.append(kill);
+        nodes.append(node);
+    }
+    $("ring").replaceChildren(ways, nodes, make("g", { id: "moves" }));
+}
+const say = (rank, part, text) => { document.querySelector(`#node${rank} .${part}`).textContent = text; };
+const mark = (rank, state, words) => { $(`node${rank}`).setAttribute("class", state); say(rank, "state", words); };
+
+/* A message leaves its rank, waits at two thirds of the way, and goes on when the other rank takes it. */
+const moves = new Map();
+const between = (from, to) => { if (!moves.has(`${from} ${to}`)) moves.set(`${from} ${to}`, { dots: [], early: 0 }); return moves.get(`${from} ${to}`); };
+function leave(from, to, bytes) {
+    const [x, y] = place(from), [x2, y2] = place(to), at = (part) => `translate(${x + (x2 - x) * part}px,${y + (y2 - y) * part}px)`, way = between(from, to);
+    if (way.early > 0) { way.early--; return; } // the other worker has told first that it has it
+    const dot = make("g", {}), radius = Math.min(13, 4 + Math.sqrt(bytes) / 110);
+    way.dots.push({ dot, at });
+    if (document.hidden || $("moves").childElementCount > 80) return;
+    dot.append(make("circle", { class: "move", r: radius }));
+    if (bytes >= 1e5 || pace !== "fast") dot.append(make("text", { class: "size", y: -radius - 4 }, size(bytes)));
+    $("moves").append(dot);
+    dot.animate([{ transform: at(0.25) }, { transform: at(0.6) }], { duration: still.matches ? 0 : 350, fill: "forwards", easing: "ease-out" });
+}
+function take(from, to) {
+    const way = between(from, to), first = way.dots.shift();
+    if (!first) way.early++;
+    else first.dot.animate([{ transform: first.at(0.6) }, { transform: first.at(0.9) }], { duration: still.matches ? 0 : 250, fill: "forwards" }).onfinish = () => first.dot.remove();
+}
+
+/* ---- the loss by step: a line for each rank ---- */
+function drawChart() {
+    const all = ranks.flatMap((rank) => rank.losses), steps = Math.max(10, ...ranks.map((rank) => rank.losses.length));
+    const top = Math.min(10, Math.max(2.5, ...all.filter(Number.isFinite))), X = (i) => 44 + i / (steps - 1) * 640, Y = (v) => 130 - Math.min(Number.isFinite(v) ? v : top, top) / top * 116;
+    const parts = [0, top / 2, top].flatMap((v) => [make("line", { class: "grid", x1: 44, x2: 684, y1: Y(v), y2: Y(v) }), make("text", { class: "m", x: 36, y: Y(v) + 5, "text-anchor": "end" }, v.toFixed(1))]);
+    parts.push(make("text", { class: "m", x: 44, y: 154 }, "loss of each rank's own rows, by step"), make("text", { class: "m", x: 684, y: 154, "text-anchor": "end" }, `${all.length ? ranks[0].losses.length : 0} steps`));
+    ranks.forEach((rank, r) => rank.losses.length > 0 && parts.push(make("path", {
+        class: "curve", style: `stroke: var(--rank-${r})`, d: rank.losses.map((v, i) => `${i ? "L" : "M"}${X(i).toFixed(1)},${Y(v).toFixed(1)}`).join("") })));
+    $("chart").replaceChildren(...parts);
+}
+
+/* ---- what the ranks tell ---- */
+function print(rank, line, fd) {
+    const at = Object.assign(document.createElement("span"), { textContent: line, className: fd === 2 ? "err" : "" });
+    at.style.borderColor = `var(--rank-${rank})`;
+    $("said").append(at);
+    $("said").scrollTop = $("said").scrollHeight;
+}
+/* A rank ends; its connections close. The others learn the reason, if it had one. */
+function lose(r, how, line, reason = "") {
+    end(r);
+    mark(r, "gone", how);
+    if (line) print(r, line, 2);
+    ranks.forEach((other) => other.over || other.worker.postMessage({ gone: r, reason }));
+    finish();
+}
+function end(r) {
+    ranks[r].worker.terminate();
+    ranks[r].over = true;
+}
+const hashesAt = (step) => ranks.map((rank) => rank.hashes[step]);
+const same = (step) => new Set(hashesAt(step)).size === 1;
+function hear(r, told) {
+    const rank = ranks[r];
+    if (told.to !== undefined) {
+        rank.sent += told.count;
+        say(r, "sent", size(rank.sent));
+        leave(r, told.to, told.count);
+        $("now").textContent = `rank ${r} sends ${size(told.count)} to rank ${told.to}: ${told.call}`;
+    } else if (told.held !== undefined) {
+        rank.held = true;
+        mark(r, "held", `has one from rank ${told.held}`);
+        $("next").disabled = pace !== "step";
+    } else if (told.from !== undefined) {
+        rank.taken++;
+        if (rank.held) mark(r, "works", `step ${rank.hashes.length}`);
+        rank.held = false;
+        take(told.from, r);
+    } else if (told.step !== undefined) {
+        rank.hashes[told.step] = told.hash;
+        if (told.step > 0) rank.losses.push(told.loss);
+        say(r, "loss", told.step > 0 ? told.loss.toFixed(3) : "");
+        mark(r, "works", told.step > 0 ? `step ${told.step}` : "ready");
+        const step = Math.min(...ranks.map((other) => other.hashes.length)) - 1, agree = step < 0 || same(step);
+        ranks.forEach((other, i) => {
+            if (step >= 0 && n > 1) $(`node${i}`).querySelector(".print").setAttribute("class", `mono print ${agree ? "same" : "other"}`);
+            if (other.hashes.length) say(i, "print", `${n > 1 && step >= 0 ? agree ? "= " : "≠ " : ""}${other.hashes.at(-1)}`);
+        });
+        drawChart();
+    } else if (told.text !== undefined) {
+        for (const line of told.text.trimEnd().split("\n")) print(r, line, told.fd);
+        rank.reason = /fatal: (.*)/.exec(told.text)?.[1] ?? rank.reason;
+    } else if (told.file !== undefined) {
+        rank.file = told;
+    } else if (told.status !== undefined) {
+        if (told.status !== 0) return lose(r, "ended by an error", "", rank.reason);
+        end(r);
+        mark(r, "ended", "done");
+        finish();
+    }
+}
+
+/* ---- at the end: what did the hashes do, and are the bits the native program's? ---- */
+function verdict(text, className, element = "p") { $("bits").append(Object.assign(document.createElement(element), { className: className ?? "", textContent: text })); }
+async function sha256(data) { // "" where a browser has none: at an address without https
+    const digest = await globalThis.crypto?.subtle?.digest("SHA-256", data);
+    return digest ? Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("") : "";
+}
+async function finish() {
+    if (runs()) return;
+    clearInterval(ticking);
+    URL.revokeObjectURL(source);
+    const seconds = (performance.now() - began) / 1000, file = ranks.find((rank) => rank.file)?.file, sum = file && await sha256(await file.data.arrayBuffer());
+    const found = ended ?? (ranks.some((rank) => rank.reason) ? "error" : same(ranks[0].hashes.length - 1) ? "equal" : "differ");
+    const says = { equal: n > 1 ? "The hashes are equal on all ranks." : "One rank, one hash.", differ: "The hashes differ: these are no replicas.", error: "The run ended with an error." };
+    $("bits").replaceChildren();
+    const line = ended === "killed" ? "A rank was killed. The others said which, instead of waiting forever; step 05 goes on from there."
+        : ended ? "Stopped." : `${found === guess ? "✓ As you said." : `You said: ${GUESSES[guess]}.`} ${says[found]}`;
+    verdict($("now").textContent = line, found === guess ? "ok" : "warn");
+    if (!ended && n > 1 && WHY[one()]) verdict(WHY[one()]);
+    if (file) {
+        const known = native[program]?.[`${n} ${setting().lr} ${setting().batch}`];
+        if (!sum) verdict("This browser computes no SHA-256 at an address without https: keep the file, and compare it yourself.", "warn");
+        else if (sum === known) verdict("✓ The file is the native program's, byte for byte.", "ok");
+        else if (struck.size) verdict("The file is not that of the whole program.");
+        else verdict("✕ The native program writes other bits.", "bad");
+        verdict(sum, "", "code");
+        $("bits").append(Object.assign(document.createElement("a"), { href: URL.createObjectURL(file.data), download: "cnn_digits.safetensors", textContent: `Keep the file (${size(file.data.size)})` }));
+        verdict(`${(ROWS * EPOCHS / seconds).toFixed(0)} samples/s, the evaluations included; ${size(ranks.reduce((all, rank) => all + rank.sent, 0))} went between the ranks. A worker has one thread: nothing hides communication here.`);
+    }
+    showCommand();
+    [guess, root.dataset.done] = [null, `${found} ${sum ?? ""}`];
+    show();
+}
+function showCommand() {
+    const { file } = data[program], lines = [...struck].map((line) => `/${LINES[line]}(/d`).join("; ");
+    verdict("The same natively; FMA=0 leaves out an instruction that rounds a product and a sum once, not twice, since browsers have none:");
+    verdict(struck.size ? `make FMA=0 && tools/break.sh ${program} '${lines}' ${program === "01" ? "" : `${n} `}${options()}`
+        : `make FMA=0 && ${file.replace(".c", "")} ${program === "01" ? "" : `--nproc ${n} `}${options()} && sha256sum checkpoints/cnn_digits.safetensors`, "", "code");
+}
+
+/* ---- starting ---- */
+async function load() {
+    await new Promise((done, fail) => document.head.append(Object.assign(document.createElement("script"), { src: ranksScript, onload: done, onerror: () => fail(new Error(
+        "The programs are not built here: ./setup.sh --play && make play does that, where the compiler clang is."))})));
+    const packed = Uint8Array.from(atob(RANKS), (letter) => letter.charCodeAt(0));
+    return WebAssembly.compile(await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
+}
+async function start() {
+    delete root.dataset.done;
+    try { module ??= await load(); } catch (error) { $("now").textContent = error.message; return; }
+    source = URL.createObjectURL(new Blob([`(${rankMain})()`], { type: "text/javascript" }));
+    const ports = Array.from({ length: n }, () => Array(n).fill(null));
+    for (let a = 0; a < n; a++)
+        for (let b = a + 1; b < n; b++) ({ port1: ports[a][b], port2: ports[b][a] } = new MessageChannel());
+    [ended, began] = [null, performance.now()];
+    moves.clear();
+    drawRing();
+    $("said").replaceChildren();
+    $("bits").replaceChildren();
+    $("now").textContent = "The ranks start.";
+    ticking = setInterval(() => { $("time").textContent = `${((performance.now() - began) / 1000).toFixed(0)} s`; }, 250);
+    ranks = ports.map((own, r) => {
+        const worker = new Worker(source);
+        worker.onmessage = (event) => ranks[r].over || hear(r, event.data);
+        worker.onerror = (error) => lose(r, "failed", error.message, error.message);
+        worker.postMessage({ module, rank: r, args: [program, ...(program === "01" ? [] : ["--nproc", `${n}`]), ...options().split(" ")], struck: [...struck], ports: own, pace: PACES[pace] }, own.filter(Boolean));
+        return { worker, losses: [], hashes: [], sent: 0, taken: 0, over: false };
+    });
+    drawChart();
+    show();
+}
+function stop() {
+    ended ??= "stopped";
+    ranks.forEach((rank, r) => { if (!rank.over) { end(r); mark(r, "gone", "stopped"); } });
+    finish();
+}
+const tellAll = (what) => ranks.forEach((rank) => rank.over || rank.worker.postMessage(what));
+const next = () => { $("next").disabled = true; tellAll({ go: true }); };
+
+/* ---- the controls; the address keeps what is chosen ---- */
+function press(id, chosen) { for (const button of $(id).children) button.setAttribute("aria-pressed", button.dataset.is === chosen); }
+function choices(id, names, choose) {
+    $(id).replaceChildren(...Object.entries(names).map(([name, text]) => {
+        const button = Object.assign(document.createElement("button"), { type: "button", textContent: text, onclick: () => { choose(name); show(); } });
+        button.dataset.is = name;
+        return button;
+    }));
+}
+function show() {
+    if (program === "01") n = 1;
+    const { lr, batch } = setting(), busy = runs(), lines = data[program].lines;
+    for (const id of ["n", "lr", "batch"]) $(id).disabled = busy || (id === "n" && program === "01");
+    $("n").value = n;
+    $("nis").textContent = n; $("lris").textContent = lr; $("batchis").textContent = n > 1 ? `${batch} × ${n} = ${batch * n}` : batch;
+    press("programs", program); press("guesses", guess); press("paces", pace);
+    $("go").textContent = busy ? "Stop" : "Start";
+    $("go").disabled = !busy && guess === null;
+    $("next").hidden = pace !== "step";
+    $("file").textContent = data[program].file.split("/").at(-1);
+    $("lines").replaceChildren(...lines.map(([text, line]) => {
+        const shown = Object.assign(document.createElement(line < 0 ? "span" : "button"), { textContent: text });
+        if (line >= 0) {
+            shown.setAttribute("aria-pressed", struck.has(line));
+            shown.disabled = busy;
+            shown.onclick = () => { struck.has(line) ? struck.delete(line) : struck.add(line); clear(); $("lines").children[lines.findIndex((one) => one[1] === line)].focus(); };
+        }
+        return shown;
+    }));
+    history.replaceState(null, "", `#program=${program}&n=${n}&lr=${lr}&batch=${batch}&pace=${pace}&struck=${[...struck].map((line) => LINES[line])}`);
+}
+/* Another setting: what was drawn belongs to the one before. */
+function clear() {
+    struck = new Set([...struck].filter((line) => data[program].lines.some((one) => one[1] === line)));
+    ranks = [];
+    show();
+    drawRing();
+    drawChart();
+    $("said").replaceChildren();
+    $("bits").replaceChildren();
+    $("now").textContent = "Will the ranks' weights, and so their hashes, be equal at the end? Say it, then press Start.";
+    showCommand();
+}
+choices("programs", NAMES, (name) => { if (!runs()) { program = name; clear(); } });
+choices("guesses", GUESSES, (name) => { if (!runs()) guess = name; });
+choices("paces", { fast: "Fast", slow: "Slow", step: "Step by step" }, (name) => { pace = name; tellAll({ pace: PACES[pace], go: true }); });
+const asked = linked();
+for (const [id, values] of [["lr", RATES], ["batch", BATCHES]]) if (values.includes(+asked.get(id))) $(id).value = values.indexOf(+asked.get(id));
+if (asked.get("n") >= 1 && asked.get("n") <= 4) n = +asked.get("n");
+if (data[asked.get("program")]) program = asked.get("program");
+if (PACES[asked.get("pace")] !== undefined) pace = asked.get("pace");
+for (const name of (asked.get("struck") ?? "").split(",")) if (LINES.includes(name)) struck.add(LINES.indexOf(name));
+for (const id of ["n", "lr", "batch"]) $(id).oninput = () => { n = +$("n").value; clear(); };
+$("go").onclick = () => runs() ? stop() : start();
+$("next").onclick = next;
+addEventListener("keydown", (e) => { if (e.key === "ArrowRight" && pace === "step" && runs() && e.target.tagName !== "INPUT") { e.preventDefault(); next(); } });
+clear();

@@ -1,0 +1,195 @@
+/* rank.js - one rank: a worker with the programs (extras/browser), and the few things that they need of a system: messages to
+   the other ranks, two streams of text, a folder in memory, JSON. The page makes a worker of this function's text, since from
+   file:// no worker can be loaded. */
+"use strict";
+function rankMain() {
+    let rank, exports, memory, struck, ports, pace = 0, go = null;
+    const encoder = new TextEncoder(), decoder = new TextDecoder();
+    const bytes = (at, count) => new Uint8Array(memory.buffer, at, count), view = () => new DataView(memory.buffer);
+    const text = (at, count = bytes(at).indexOf(0)) => decoder.decode(bytes(at, count).slice());
+    const put = (at, string) => bytes(at, string.length + 1).set(encoder.encode(string + "\0"));
+    const copy = (string) => { const at = exports.malloc(string.length + 1); put(at, string); return at; }; // ASCII alone
+    class Exit { constructor(status) { this.status = status; } }
+
+    /* ---- messages. A rank that is gone sends one last: why. pace: milliseconds that a message takes, or "step", then it
+       waits for the reader. ---- */
+    const inbox = [[], [], [], []], wakes = [];
+    const arrive = (from, message) => {
+        if (wakes[from]) { wakes[from](message); wakes[from] = null; } else inbox[from].push(message);
+    };
+    async function receive(from, call, callBytes, data, count) {
+        const message = inbox[from].shift() ?? await new Promise((wake) => { wakes[from] = wake; });
+        if (message.gone !== undefined) { put(call, message.gone.slice(0, callBytes - 1)); return 2; }
+        if (pace && !(pace === "step" && message.call.startsWith("broadcast"))) { // whose chunks are many
+            postMessage({ held: from });
+            await new Promise((wake) => { go = wake; if (pace !== "step") setTimeout(wake, pace); });
+        }
+        postMessage({ from });
+        put(call, message.call);
+        if (message.data.length !== count) return 1;
+        bytes(data, count).set(message.data);
+        return 0;
+    }
+    const page = {
+        rank: () => rank,
+        struck: (line) => struck.includes(line) ? 1 : 0,
+        send(to, call, data, count) {
+            const message = { call: text(call), data: bytes(data, count).slice() };
+            ports[to].postMessage(message, [message.data.buffer]);
+            postMessage({ to, count, call: message.call });
+        },
+        step(step, loss, weights, count) { // FNV-1a, of words: equal weights have equal hashes, and others almost never
+            let hash = 2166136261;
+            for (const word of new Uint32Array(memory.buffer, weights, count / 4)) hash = Math.imul(hash ^ word, 16777619);
+            postMessage({ step, loss, hash: (hash >>> 0).toString(16).padStart(8, "0") });
+        },
+    };
+
+    /* ---- jansson: a value is its number in `values`; the arguments after a format lie in memory ---- */
+    const values = [null], keep = (value) => value === undefined ? 0 : values.push(value) - 1;
+    const arguments_ = (at) => ({
+        word: () => (at += 4, view().getUint32(at - 4, true)),
+        long: () => (at = Math.ceil(at / 8) * 8 + 8, Number(view().getBigInt64(at - 8, true))),
+    });
+    const signs = (format) => text(format).replace(/[\s:,!]/g, "")[Symbol.iterator]();
+    function pack(format, rest, sign = format.next().value) {
+        if (sign === "s") return text(rest.word());
+        if (sign === "o") return values[rest.word()];
+        if (sign === "I") return rest.long();
+        const packed = sign === "{" ? {} : [];
+        for (let next; (next = format.next().value) !== "}" && next !== "]";)
+            if (sign === "[") packed.push(pack(format, rest, next)); else { const key = pack(format, rest, next); packed[key] = pack(format, rest); }
+        return packed;
+    }
+    function unpack(format, rest, value, sign = format.next().value) {
+        if (sign === "s") view().setUint32(rest.word(), copy(value), true);
+        if (sign === "o") view().setUint32(rest.word(), keep(value), true);
+        if (sign === "I") view().setBigInt64(rest.word(), BigInt(value), true);
+        if (sign === "{" || sign === "[")
+            for (let i = 0, next; (next = format.next().value) !== "}" && next !== "]"; i++)
+                if (sign === "[") unpack(format, rest, value[i], next); else unpack(format, rest, value[text(rest.word())]);
+    }
+    const json = {
+        string: (at) => keep(text(at)), integer: (value) => keep(Number(value)), array: () => keep([]), key: (at) => copy(text(at)),
+        copy: (object) => keep({ ...values[object] }), del: (object, at) => delete values[object][text(at)] - 1,
+        size: (array) => values[array].length, at: (array, i) => keep(values[array][i]), number: (value) => BigInt(values[value]),
+        get: (object, at) => keep(values[object][text(at)]), append: (array, value) => (values[array].push(values[value]), 0),
+        set: (object, at, value) => (values[object][text(at)] = values[value], 0),
+        pack: (format, rest) => keep(pack(signs(format), arguments_(rest))),
+        unpack: (value, problem, flags, format, rest) => (unpack(signs(format), arguments_(rest), values[value]), 0),
+        dumps: (value, sort) => copy(JSON.stringify(sort ? Object.fromEntries(Object.entries(values[value]).sort()) : values[value])),
+    };
+
+    /* ---- the system (WASI preview 1). A path is a key of `files`, whose value is a list of pieces, or null for a folder ---- */
+    const files = new Map([["", null]]), open = [], OK = 0, BADF = 8, EXIST = 20, NOENT = 44, NOSYS = 52;
+    const path = (at, count) => text(at, count).replace(/^\.?\/|\/$|^\.$/g, "");
+    const stat = (at, name) => {
+        if (!files.has(name)) return NOENT;
+        bytes(at, 64).fill(0);
+        view().setUint8(at + 16, files.get(name) === null ? 3 : 4);
+        view().setBigUint64(at + 24, 1n, true);
+        return OK;
+    };
+    const list = (strings) => ({
+        sizes(count, size) {
+            view().setUint32(count, strings.length, true);
+            view().setUint32(size, strings.join("0").length + 1, true);
+            return OK;
+        },
+        get(at, into) {
+            for (const string of strings) { view().setUint32(at, into, true); put(into, string); at += 4; into += string.length + 1; }
+            return OK;
+        },
+    });
+    const system = {
+        clock_time_get: (id, precision, at) => { view().setBigUint64(at, BigInt(Math.round(performance.now() * 1e6)), true); return OK; },
+        random_get: (at, count) => { crypto.getRandomValues(bytes(at, count)); return OK; },
+        proc_exit: (status) => { throw new Exit(status); },
+        fd_close: (fd) => { delete open[fd]; return OK; },
+        fd_fdstat_get(fd, at) {
+            if (fd > 3 && open[fd] === undefined) return BADF;
+            bytes(at, 24).fill(0xff);
+            view().setUint32(at, fd < 3 ? 2 : files.get(open[fd] ?? "") === null ? 3 : 4, true);
+            return OK;
+        },
+        fd_filestat_get: (fd, at) => stat(at, open[fd]),
+        fd_prestat_get(fd, at) {
+            if (fd !== 3) return BADF;
+            view().setUint32(at, 0, true);
+            view().setUint32(at + 4, 1, true);
+            return OK;
+        },
+        fd_prestat_dir_name: (fd, at) => { bytes(at, 1)[0] = 47; return OK; },
+        fd_write(fd, vectors, count, written) {
+            let total = 0;
+            for (let i = 0; i < count; i++, vectors += 8) {
+                const piece = bytes(view().getUint32(vectors, true), view().getUint32(vectors + 4, true)).slice();
+                if (fd > 3) files.get(open[fd]).push(piece);
+                else if (piece.length > 0) postMessage({ text: decoder.decode(piece), fd });
+                total += piece.length;
+            }
+            view().setUint32(written, total, true);
+            return OK;
+        },
+        path_create_directory: (fd, at, count) => files.has(path(at, count)) ? EXIST : (files.set(path(at, count), null), OK),
+        path_filestat_get: (fd, flags, at, count, to) => stat(to, path(at, count)),
+        path_open(fd, look, at, count, how, rights, more, flags, to) {
+            const name = path(at, count), number = Math.max(4, open.length);
+            if (!files.has(name) && !(how & 1)) return NOENT;
+            if (!files.has(name)) files.set(name, []);
+            open[number] = name;
+            view().setUint32(to, number, true);
+            return OK;
+        },
+        path_rename(fd, at, count, fd2, to, toCount) { // a file is written aside, so here it is complete
+            postMessage({ file: path(to, toCount), data: new Blob(files.get(path(at, count))) });
+            files.delete(path(at, count));
+            return OK;
+        },
+    };
+    for (const name of ["path_remove_directory", "path_unlink_file"])
+        system[name] = (fd, at, count) => { files.delete(path(at, count)); return OK; };
+    for (const name of ["fd_sync", "fd_fdstat_set_flags", "poll_oneoff"]) system[name] = () => OK;
+    for (const name of ["fd_read", "fd_seek", "fd_filestat_set_size"]) system[name] = () => NOSYS;
+
+    /* ---- a rank that waits returns from all its calls, and enters them again when it goes on (binaryen's asyncify) ---- */
+    async function run(module, args) {
+        let pending = null, result = null;
+        const woven = (...call) => {
+            if (result !== null) { const known = result; result = null; exports.asyncify_stop_rewind(); return known; }
+            pending = receive(...call);
+            exports.asyncify_start_unwind(stack);
+            return 0;
+        };
+        const given = list(args), none = list([]);
+        const wasi = { ...system, args_sizes_get: given.sizes, args_get: given.get, environ_sizes_get: none.sizes, environ_get: none.get };
+        exports = (await WebAssembly.instantiate(module, { page: { ...page, receive: woven }, json, wasi_snapshot_preview1: wasi })).exports;
+        memory = exports.memory;
+        exports._initialize();
+        const stack = memory.grow(1) * 65536;
+        view().setUint32(stack, stack + 8, true);
+        view().setUint32(stack + 4, stack + 65536, true);
+        for (;;) {
+            const status = exports.__main_void();
+            if (pending === null) return status;
+            exports.asyncify_stop_unwind();
+            result = await pending;
+            pending = null;
+            exports.asyncify_start_rewind(stack);
+        }
+    }
+    onmessage = async ({ data }) => {
+        if (data.gone !== undefined) return arrive(data.gone, { gone: data.reason });
+        if (data.pace !== undefined) pace = data.pace;
+        if (data.go || data.pace === 0) { go?.(); go = null; }
+        if (!data.module) return;
+        ({ rank, struck, ports } = data);
+        ports.forEach((port, from) => { if (port) port.onmessage = (event) => arrive(from, event.data); });
+        let status = 0;
+        try { status = await run(data.module, data.args); } catch (error) {
+            status = error instanceof Exit ? error.status : 70;
+            if (!(error instanceof Exit)) postMessage({ text: `${error.stack ?? error}\n`, fd: 2 });
+        }
+        postMessage({ status });
+    };
+}
