@@ -2,17 +2,7 @@
 "use strict";
 const RATES = [0.01, 0.1], BATCHES = [8, 16], ROWS = 320, EPOCHS = 2, NS = "http://www.w3.org/2000/svg";
 const LINES = ["broadcast", "set_epoch", "zero_grad", "set_grad_hook", "reducer_finalize", "all_reduce"]; // as in struck.h
-const NAMES = { "01": "01", "02b": "02b all-reduce", "02c": "02c sampler", "02": "02 Reducer" };
-const GUESSES = { equal: "are equal", differ: "differ", error: "an error comes first" };
-const WHY = {
-    none: "Equal weights, the mean of all gradients, the same step: equal weights again.",
-    broadcast: "Every rank started from weights of its own. Equal steps from different places lead to different places.",
-    set_epoch: "The replicas agree, but each epoch has the same order of rows. No hash shows that: only the native program's file does.",
-    zero_grad: "The old gradients are added to the new ones, on every rank alike: equal replicas, of another model. Look at the loss.",
-    all_reduce: "Each rank took the step of its own rows alone. Nothing failed, and nothing said so.",
-    set_grad_hook: "Nobody told the Reducer that a gradient is ready, so no bucket left; reducer_finalize noticed.",
-    reducer_finalize: "Nobody waited for the buckets of the first step; in the second the Reducer noticed.",
-};
+const WHY = new Map([...$("why").querySelectorAll("dt")].map((name) => [name.textContent, name.nextElementSibling.textContent]));
 const native = JSON.parse($("native").textContent), ranksScript = document.currentScript.dataset.ranks;
 const PACES = { fast: 0, slow: 900, step: "step" };
 let program = "02", n = 4, struck = new Set(), pace = "fast", guess = null, ranks = [], module = null, began = 0, ended = null, ticking = 0, source = "";
@@ -27,30 +17,21 @@ const size = (bytes) => bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 
 const setting = () => ({ lr: RATES[$("lr").value], batch: BATCHES[$("batch").value] });
 const options = () => `--device plain --lr ${setting().lr} --batch-size ${setting().batch} --num-samples ${ROWS} --epochs ${EPOCHS} --save-every 0`;
 const runs = () => ranks.some((rank) => !rank.over);
-const one = () => struck.size === 1 ? LINES[[...struck][0]] : struck.size === 0 ? "none" : "";
 
 /* ---- the ranks and the messages on their way ---- */
-const place = (rank) => n === 1 ? [350, 150] : n === 2 ? [115 + 470 * rank, 150] : n === 3 ? [[350, 62], [585, 250], [115, 250]][rank]
-    : [[115, 62], [585, 62], [585, 250], [115, 250]][rank];
+const PLACES = [[], [[350, 156]], [[115, 156], [585, 156]], [[350, 62], [585, 250], [115, 250]], [[115, 62], [585, 62], [585, 250], [115, 250]]];
+const place = (rank) => PLACES[n][rank];
 function drawRing() {
-    const ways = make("g", {}), nodes = make("g", {});
-    for (let a = 0; a < n; a++)
-        for (let b = a + 1; b < n; b++) ways.append(make("path", { class: "way", d: `M${place(a)}L${place(b)}` }));
-    for (let r = 0; r < n; r++) {
-        const [x, y] = place(r), node = make("g", { id: `node${r}`, transform: `translate(${x - 105},${y - 52})` });
-        node.append(make("rect", { class: "box", width: 210, height: 104, rx: 16, style: `stroke: var(--rank-${r})` }),
-            make("circle", { cx: 28, cy: 28, r: 16, style: `fill: var(--rank-${r})` }),
-            make("text", { x: 28, y: 34, "text-anchor": "middle", style: `font-weight: 700; fill: var(--rank-${r}-on)` }, r),
-            make("text", { class: "big loss", x: 54, y: 36 }, ""), make("text", { class: "state m", x: 16, y: 66 }, "not started"),
-            make("text", { class: "sent m", x: 194, y: 66, "text-anchor": "end" }, ""), make("text", { class: "mono print", x: 16, y: 90 }, ""));
-        const kill = make("g", { class: "kill", role: "button", tabindex: 0, "aria-label": `Kill rank ${r}`, transform: "translate(188,22)" });
-        kill.append(make("title", {}, `Kill rank ${r}`), make("circle", { r: 14 }), make("path", { d: "M-5,-5L5,5M5,-5L-5,5" }));
-        kill.onclick = () => { if (ranks[r] && !ranks[r].over) { ended = "killed"; lose(r, "killed", `rank ${r} was killed`); } };
-        kill.onkeydown = (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); kill.onclick(); } };
-        node.append(kill);
-        nodes.append(node);
+    const pairs = Array.from({ length: n }, (_, a) => Array.from({ length: a }, (_, b) => `M${place(a)}L${place(b)}`));
+    $("ways").setAttribute("d", pairs.flat().join(""));
+    for (let r = 0; r < 4; r++) {
+        const [x, y] = place(r) ?? [0, 0];
+        $(`node${r}`).setAttribute("transform", `translate(${x - 105},${y - 52})`);
+        $(`node${r}`).toggleAttribute("hidden", r >= n);
+        for (const part of ["loss", "sent", "print"]) say(r, part, "");
+        mark(r, "", "not started");
     }
-    $("ring").replaceChildren(ways, nodes, make("g", { id: "moves" }));
+    $("moves").replaceChildren();
 }
 const say = (rank, part, text) => { document.querySelector(`#node${rank} .${part}`).textContent = text; };
 const mark = (rank, state, words) => { $(`node${rank}`).setAttribute("class", state); say(rank, "state", words); };
@@ -156,24 +137,24 @@ async function sha256(data) { // "" where a browser has none: at an address with
 async function finish() {
     if (runs()) return;
     clearInterval(ticking);
+    const guessed = $("guesses").querySelector(`[data-is=${guess}]`);
     URL.revokeObjectURL(source);
     const seconds = (performance.now() - began) / 1000, file = ranks.find((rank) => rank.file)?.file, sum = file && await sha256(await file.data.arrayBuffer());
     const found = ended ?? (ranks.some((rank) => rank.reason) ? "error" : same(ranks[0].hashes.length - 1) ? "equal" : "differ");
-    const says = { equal: n > 1 ? "The hashes are equal on all ranks." : "One rank, one hash.", differ: "The hashes differ: these are no replicas.", error: "The run ended with an error." };
+    const line = ended ? WHY.get(ended) : `${found === guess ? "✓ As you said." : `You said: ${guessed.textContent}.`} ${n === 1 && found === "equal" ? "One rank, one hash." : WHY.get(found)}`;
     $("bits").replaceChildren();
-    const line = ended === "killed" ? "A rank was killed. The others said which, instead of waiting forever; step 05 goes on from there."
-        : ended ? "Stopped." : `${found === guess ? "✓ As you said." : `You said: ${GUESSES[guess]}.`} ${says[found]}`;
     verdict($("now").textContent = line, found === guess ? "ok" : "warn");
-    if (!ended && n > 1 && WHY[one()]) verdict(WHY[one()]);
+    if (!ended && n > 1) verdict(WHY.get(program === "02a" ? "spawn" : struck.size === 0 ? "whole" : struck.size === 1 ? LINES[[...struck][0]] : "") ?? "");
     if (file) {
         const known = native[program]?.[`${n} ${setting().lr} ${setting().batch}`];
         if (!sum) verdict("This browser computes no SHA-256 at an address without https: keep the file, and compare it yourself.", "warn");
         else if (sum === known) verdict("✓ The file is the native program's, byte for byte.", "ok");
         else if (struck.size) verdict("The file is not that of the whole program.");
-        else verdict("✕ The native program writes other bits.", "bad");
+        else verdict(known ? "✕ The native program writes other bits." : "Natively each rank writes this file: the last one wins, so there is no hash to compare.", known ? "bad" : "");
         verdict(sum, "", "code");
         $("bits").append(Object.assign(document.createElement("a"), { href: URL.createObjectURL(file.data), download: "cnn_digits.safetensors", textContent: `Keep the file (${size(file.data.size)})` }));
-        verdict(`${(ROWS * EPOCHS / seconds).toFixed(0)} samples/s, the evaluations included; ${size(ranks.reduce((all, rank) => all + rank.sent, 0))} went between the ranks. A worker has one thread: nothing hides communication here.`);
+        const sent = ranks.reduce((all, rank) => all + rank.sent, 0), rows = ranks.reduce((all, rank) => all + rank.losses.length, 0) * setting().batch;
+        verdict(`${(rows / seconds).toFixed(0)} samples/s, with the evaluations.${sent ? ` ${size(sent)} went between the ranks. A worker has one thread, so nothing hides communication here.` : ""}`);
     }
     showCommand();
     [guess, root.dataset.done] = [null, `${found} ${sum ?? ""}`];
@@ -227,12 +208,8 @@ const next = () => { $("next").disabled = true; tellAll({ go: true }); };
 
 /* ---- the controls; the address keeps what is chosen ---- */
 function press(id, chosen) { for (const button of $(id).children) button.setAttribute("aria-pressed", button.dataset.is === chosen); }
-function choices(id, names, choose) {
-    $(id).replaceChildren(...Object.entries(names).map(([name, text]) => {
-        const button = Object.assign(document.createElement("button"), { type: "button", textContent: text, onclick: () => { choose(name); show(); } });
-        button.dataset.is = name;
-        return button;
-    }));
+function choices(id, choose) {
+    for (const button of $(id).children) button.onclick = () => { choose(button.dataset.is); show(); };
 }
 function show() {
     if (program === "01") n = 1;
@@ -268,9 +245,13 @@ function clear() {
     $("now").textContent = "Will the ranks' weights, and so their hashes, be equal at the end? Say it, then press Start.";
     showCommand();
 }
-choices("programs", NAMES, (name) => { if (!runs()) { program = name; clear(); } });
-choices("guesses", GUESSES, (name) => { if (!runs()) guess = name; });
-choices("paces", { fast: "Fast", slow: "Slow", step: "Step by step" }, (name) => { pace = name; tellAll({ pace: PACES[pace], go: true }); });
+choices("programs", (name) => { if (!runs()) { program = name; clear(); } });
+choices("guesses", (name) => { if (!runs()) guess = name; });
+choices("paces", (name) => { pace = name; tellAll({ pace: PACES[pace], go: true }); });
+document.querySelectorAll(".kill").forEach((kill, r) => {
+    kill.onclick = () => { if (ranks[r] && !ranks[r].over) { ended = "killed"; lose(r, "killed", `rank ${r} was killed`); } };
+    kill.onkeydown = (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); kill.onclick(); } };
+});
 const asked = linked();
 for (const [id, values] of [["lr", RATES], ["batch", BATCHES]]) if (values.includes(+asked.get(id))) $(id).value = values.indexOf(+asked.get(id));
 if (asked.get("n") >= 1 && asked.get("n") <= 4) n = +asked.get("n");

@@ -31,57 +31,59 @@ function rankMain() {
         return 0;
     }
     const page = {
-        rank: () => rank,
-        struck: (line) => struck.includes(line) ? 1 : 0,
-        send(to, call, data, count) {
+        page_rank: () => rank,
+        page_struck: (line) => struck.includes(line) ? 1 : 0,
+        page_send(to, call, data, count) {
             const message = { call: text(call), data: bytes(data, count).slice() };
             ports[to].postMessage(message, [message.data.buffer]);
             postMessage({ to, count, call: message.call });
         },
-        step(step, loss, weights, count) { // FNV-1a, of words: equal weights have equal hashes, and others almost never
+        page_step(step, loss, weights, count) { // FNV-1a, of words: equal weights have equal hashes, and others almost never
             let hash = 2166136261;
             for (const word of new Uint32Array(memory.buffer, weights, count / 4)) hash = Math.imul(hash ^ word, 16777619);
             postMessage({ step, loss, hash: (hash >>> 0).toString(16).padStart(8, "0") });
         },
     };
 
-    /* ---- jansson: a value is its number in `values`; the arguments after a format lie in memory ---- */
-    const values = [null], keep = (value) => value === undefined ? 0 : values.push(value) - 1;
-    const arguments_ = (at) => ({
-        word: () => (at += 4, view().getUint32(at - 4, true)),
-        long: () => (at = Math.ceil(at / 8) * 8 + 8, Number(view().getBigInt64(at - 8, true))),
-    });
-    const signs = (format) => text(format).replace(/[\s:,!]/g, "")[Symbol.iterator]();
-    function pack(format, rest, sign = format.next().value) {
-        if (sign === "s") return text(rest.word());
-        if (sign === "o") return values[rest.word()];
-        if (sign === "I") return rest.long();
-        const packed = sign === "{" ? {} : [];
-        for (let next; (next = format.next().value) !== "}" && next !== "]";)
-            if (sign === "[") packed.push(pack(format, rest, next)); else { const key = pack(format, rest, next); packed[key] = pack(format, rest); }
-        return packed;
-    }
-    function unpack(format, rest, value, sign = format.next().value) {
-        if (sign === "s") view().setUint32(rest.word(), copy(value), true);
-        if (sign === "o") view().setUint32(rest.word(), keep(value), true);
-        if (sign === "I") view().setBigInt64(rest.word(), BigInt(value), true);
-        if (sign === "{" || sign === "[")
-            for (let i = 0, next; (next = format.next().value) !== "}" && next !== "]"; i++)
-                if (sign === "[") unpack(format, rest, value[i], next); else unpack(format, rest, value[text(rest.word())]);
-    }
+    /* ---- jansson: a json_t is here, its value is in `values`; what follows a format lies in memory. Nothing is freed ---- */
+    const values = new Map(), kind = (value) => Array.isArray(value) ? 1 : { object: 0, string: 2, number: 3 }[typeof value];
+    const keep = (value) => {
+        if (value === undefined) return 0;
+        const at = exports.malloc(8);
+        view().setUint32(at, kind(value), true);
+        view().setInt32(at + 4, -1, true); // the count of references that is never decreased
+        values.set(at, value);
+        return at;
+    };
     const json = {
-        string: (at) => keep(text(at)), integer: (value) => keep(Number(value)), array: () => keep([]), key: (at) => copy(text(at)),
-        copy: (object) => keep({ ...values[object] }), del: (object, at) => delete values[object][text(at)] - 1,
-        size: (array) => values[array].length, at: (array, i) => keep(values[array][i]), number: (value) => BigInt(values[value]),
-        get: (object, at) => keep(values[object][text(at)]), append: (array, value) => (values[array].push(values[value]), 0),
-        set: (object, at, value) => (values[object][text(at)] = values[value], 0),
-        pack: (format, rest) => keep(pack(signs(format), arguments_(rest))),
-        unpack: (value, problem, flags, format, rest) => (unpack(signs(format), arguments_(rest), values[value]), 0),
-        dumps: (value, sort) => copy(JSON.stringify(sort ? Object.fromEntries(Object.entries(values[value]).sort()) : values[value])),
+        json_string: (at) => keep(text(at)), json_integer: (value) => keep(Number(value)), json_array: () => keep([]),
+        json_array_append_new: (array, value) => (values.get(array).push(values.get(value)), 0),
+        json_array_size: (array) => values.get(array).length, json_array_get: (array, i) => keep(values.get(array)[i]),
+        json_integer_value: (value) => BigInt(values.get(value)), json_copy: (object) => keep({ ...values.get(object) }),
+        json_object_get: (object, key) => keep(values.get(object)[text(key)]),
+        json_object_set_new: (object, key, value) => (values.get(object)[text(key)] = values.get(value), 0),
+        json_object_del: (object, key) => delete values.get(object)[text(key)] - 1,
+        json_object_iter_at: (object, key) => copy(text(key)), json_object_iter_key: (entry) => entry,
+        json_pack(format, at) { // two formats: {s:{}}, and a tensor's {s:s, s:o, s:[I,I]}
+            const [word, long] = [(i) => view().getUint32(at + i, true), (i) => Number(view().getBigInt64(at + i, true))], key = (i) => text(word(i));
+            return keep(text(format) === "{s:{}}" ? { [key(0)]: {} } : { [key(0)]: key(4), [key(8)]: values.get(word(12)), [key(16)]: [long(24), long(32)] });
+        },
+        json_unpack_ex(value, problem, flags, format, at) { // a tensor again
+            const own = values.get(value), word = (i) => view().getUint32(at + i, true), [begin, end] = own[text(word(16))];
+            view().setUint32(word(4), copy(own[text(word(0))]), true);
+            view().setUint32(word(12), keep(own[text(word(8))]), true);
+            view().setBigInt64(word(20), BigInt(begin), true);
+            view().setBigInt64(word(24), BigInt(end), true);
+            return 0;
+        },
+        json_dumps(value, flags) {
+            const own = values.get(value), sorted = flags & 0x80; // JSON_SORT_KEYS
+            return copy(JSON.stringify(sorted ? Object.fromEntries(Object.entries(own).sort()) : own));
+        },
     };
 
     /* ---- the system (WASI preview 1). A path is a key of `files`, whose value is a list of pieces, or null for a folder ---- */
-    const files = new Map([["", null]]), open = [], OK = 0, BADF = 8, EXIST = 20, NOENT = 44, NOSYS = 52;
+    const files = new Map([["", null]]), open = [], OK = 0, BADF = 8, EXIST = 20, NOENT = 44; // the rest does nothing, and succeeds
     const path = (at, count) => text(at, count).replace(/^\.?\/|\/$|^\.$/g, "");
     const stat = (at, name) => {
         if (!files.has(name)) return NOENT;
@@ -147,10 +149,6 @@ function rankMain() {
             return OK;
         },
     };
-    for (const name of ["path_remove_directory", "path_unlink_file"])
-        system[name] = (fd, at, count) => { files.delete(path(at, count)); return OK; };
-    for (const name of ["fd_sync", "fd_fdstat_set_flags", "poll_oneoff"]) system[name] = () => OK;
-    for (const name of ["fd_read", "fd_seek", "fd_filestat_set_size"]) system[name] = () => NOSYS;
 
     /* ---- a rank that waits returns from all its calls, and enters them again when it goes on (binaryen's asyncify) ---- */
     async function run(module, args) {
@@ -161,9 +159,11 @@ function rankMain() {
             exports.asyncify_start_unwind(stack);
             return 0;
         };
-        const given = list(args), none = list([]);
-        const wasi = { ...system, args_sizes_get: given.sizes, args_get: given.get, environ_sizes_get: none.sizes, environ_get: none.get };
-        exports = (await WebAssembly.instantiate(module, { page: { ...page, receive: woven }, json, wasi_snapshot_preview1: wasi })).exports;
+        const typed = list(args), none = list([]);
+        const wasi = { ...system, args_sizes_get: typed.sizes, args_get: typed.get, environ_sizes_get: none.sizes, environ_get: none.get };
+        const absent = (own, name) => own[name] ?? (() => { throw Error(`${name} is not for a browser`); });
+        const env = new Proxy({ ...page, ...json, page_receive: woven }, { get: absent });
+        exports = (await WebAssembly.instantiate(module, { env, wasi_snapshot_preview1: new Proxy(wasi, { get: (own, name) => own[name] ?? (() => OK) }) })).exports;
         memory = exports.memory;
         exports._initialize();
         const stack = memory.grow(1) * 65536;

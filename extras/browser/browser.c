@@ -1,23 +1,25 @@
 /* A rank's life in a worker: one process for each rank, as after fork; a step that the page shows;
- * and what zlib does for the digits and a checkpoint. */
+ * and what zlib does for the digits and a checkpoint (a worker has
+ * JSON of its own). */
+#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <zlib.h>
 
-#include "common/base/host.h"
-#include "common/comm/store/net.h"
 #include "common/save/metrics.h"
 #include "extras/browser/page.h"
 
 /* ---- the process ---- */
 
-int main_01(int, char **), main_02b(int, char **), main_02c(int, char **), main_02(int, char **);
+int main_01(int, char **), main_02a(int, char **), main_02b(int, char **), main_02c(int, char **),
+    main_02(int, char **);
 
 int main(int argc, char **argv)
 {
     return strcmp(argv[0], "01") == 0    ? main_01(argc, argv)
+           : strcmp(argv[0], "02a") == 0 ? main_02a(argc, argv)
            : strcmp(argv[0], "02b") == 0 ? main_02b(argc, argv)
            : strcmp(argv[0], "02c") == 0 ? main_02c(argc, argv)
                                          : main_02(argc, argv);
@@ -30,35 +32,6 @@ pid_t fork(void)
 {
     static int forks;
     return forks++ == page_rank() ? 0 : 1;
-}
-
-pid_t wait(int *status)
-{
-    return *status = 0, -1;
-}
-
-pid_t getpid(void)
-{
-    return 1;
-}
-
-pid_t getppid(void)
-{
-    return 1;
-}
-
-int net_free_port(void)
-{
-    return 29500;
-}
-
-void secret_make(void)
-{
-}
-
-char *mkdtemp(char *path)
-{
-    return mkdir(path, 0700) == 0 ? path : NULL;
 }
 
 /* ---- what the page shows ---- */
@@ -76,8 +49,15 @@ void watch_step(const Model *model, int epoch)
               model->numel * sizeof(float));
 }
 
-/* ---- zlib ---- */
+/* ---- zlib; and of jansson what JavaScript lacks ---- */
 
+int inflateInit2_(z_stream *stream, int bits, const char *version, int size)
+{
+    (void)stream, (void)bits, (void)version, (void)size;
+    return Z_OK;
+}
+
+/* The digits are not compressed, since the module is as a whole. */
 int inflate(z_stream *stream, int flush)
 {
     if (flush != Z_FINISH || stream->avail_in > stream->avail_out)
@@ -86,7 +66,13 @@ int inflate(z_stream *stream, int flush)
     return Z_STREAM_END;
 }
 
-uLong crc32_z(uLong crc, const Bytef *bytes, size_t count)
+int inflateEnd(z_stream *stream)
+{
+    (void)stream;
+    return Z_OK;
+}
+
+uLong crc32_z(uLong crc, const Bytef *bytes, z_size_t count)
 {
     if (bytes == NULL)
         return 0;
@@ -97,4 +83,10 @@ uLong crc32_z(uLong crc, const Bytef *bytes, size_t count)
             crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
     }
     return ~crc;
+}
+
+json_t *json_vsprintf(const char *format, va_list args)
+{
+    char text[256];
+    return vsnprintf(text, sizeof text, format, args) < (int)sizeof text ? json_string(text) : NULL;
 }

@@ -25,7 +25,7 @@ def main():
             page.open(f"file://{ROOT}/docs/moving/{name}.html#{state}")
             if name == "play":  # at work: some messages into the first all-reduce
                 page.evaluate("document.querySelector('#guesses button').click(); $('go').click()")
-                for message in range(20):
+                for _ in range(20):
                     page.wait_for("!$('next').disabled")
                     page.evaluate("next()")
             page.evaluate(f"document.head.append(Object.assign(document.createElement('style'), {{textContent: `{STYLE}`}})); scrollTo(0, 0)")

@@ -245,7 +245,7 @@ def walk(_):
 
 # ---- play.html ----
 
-PLAYED = {"01": "01_single_gpu/train.c", "02b": "02_multi_gpu_spawn/train_b_all_reduce.c",
+PLAYED = {"01": "01_single_gpu/train.c", "02a": "02_multi_gpu_spawn/train_a_spawn.c", "02b": "02_multi_gpu_spawn/train_b_all_reduce.c",
           "02c": "02_multi_gpu_spawn/train_c_sampler.c", "02": "02_multi_gpu_spawn/train.c"}
 STRIKES = ("broadcast(", "sampler_set_epoch(", "model_zero_grad(", "model_set_grad_hook(", "reducer_finalize(", "all_reduce(")  # struck.h
 SHOWN = (*STRIKES, "static void run_batch(", "model_backward(", "optim_step(", "static void train(", "for (int epoch", "run_batch(&model")

@@ -92,7 +92,7 @@ def picture_address(name):
 def on_site(page):
     """A page of docs/moving: its links lead to pages of the site, and its picture has a whole address if the site has one."""
     page = page.replace('href="../../README.md"', 'href="../../index.html"')
-    page = re.sub(r'(<a href="\.\./\w+)\.md"', r'\1.html"', page)
+    page = re.sub(r'(<a href="\.\./\w+)\.md"', r'\1.html"', page).replace('data-ranks="../../build/play/', 'data-ranks="')
     if os.environ.get("SITE_URL"):
         page = re.sub(r'(og:image" content=")(\w+.png)', lambda found: found[1] + picture_address(found[2]), page)
     return page
@@ -152,6 +152,7 @@ myst:
 <div class="landing"><h2 id="ideas">Six ideas</h2><p>Read the first program from top to bottom. From then on, read only what changes.</p>
 <ol class="cards">{cards(changed)}</ol></div>
 <div class="landing"><h2 id="moving">Pictures that move, from real runs</h2><ul class="moving">
+<li><a href="docs/moving/play.html">Train on four ranks, in this page</a></li>
 <li><a href="docs/moving/ring.html">The ring, message by message</a></li>
 <li><a href="docs/moving/overlap.html">Overlap: drag the bucket size</a></li>
 <li><a href="docs/moving/recover.html">Kill a rank, lose a node</a></li>

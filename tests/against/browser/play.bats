@@ -32,15 +32,6 @@ setup() {
     [ "$status" -eq 0 ]
 }
 
-@test "what the module leaves out is what no rank reaches: mnist, the store, threads" {
-    run make -s BUILD=build/play/all PLAY_ABSENT= build/play/all/play/ranks.wasm # lld names each that is missing
-    echo "$output"
-    [ "$status" -ne 0 ]
-    [ "$(grep -o 'undefined symbol: .*' <<<"$output" | cut -d ' ' -f 3 | sort -u | tr '\n' ' ')" = "gethostname idx_read mnist_files \
-net_raise_descriptors net_reserve_descriptors poll_awake seconds_awake store_add store_check store_check_secret store_compare_set store_free store_get \
-store_init store_set store_try_wait " ]
-}
-
 @test "what a click costs: the page weighs 60 kB, and the programs 250 kB" {
     [ "$(cat docs/moving/{play.html,play.js,rank.js,moving.js,moving.css} docs/colours.css | wc -c)" -le 60000 ]
     [ "$(wc -c <build/play/ranks.js)" -le 250000 ]
