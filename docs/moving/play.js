@@ -4,7 +4,7 @@ const RATES = [0.01, 0.1], BATCHES = [8, 16], ROWS = 320, EPOCHS = 2, NS = "http
 const LINES = ["broadcast", "set_epoch", "zero_grad", "set_grad_hook", "reducer_finalize", "all_reduce"]; // as in struck.h
 const WHY = new Map([...$("why").querySelectorAll("dt")].map((name) => [name.textContent, name.nextElementSibling.textContent]));
 const native = JSON.parse($("native").textContent), ranksScript = document.currentScript.dataset.ranks;
-const PACES = { fast: 0, slow: 900, step: "step" };
+const asked = linked(), PACES = { fast: 0, slow: 900, step: "step" };
 let program = "02", n = 4, struck = new Set(), pace = "fast", guess = null, ranks = [], module = null, began = 0, ended = null, ticking = 0, source = "";
 
 const make = (name, attributes, text) => {
@@ -59,9 +59,9 @@ function take(from, to) {
 /* ---- the loss by step: a line for each rank ---- */
 function drawChart() {
     const all = ranks.flatMap((rank) => rank.losses), steps = Math.max(10, ...ranks.map((rank) => rank.losses.length));
-    const top = Math.min(10, Math.max(2.5, ...all.filter(Number.isFinite))), X = (i) => 44 + i / (steps - 1) * 640, Y = (v) => 130 - Math.min(Number.isFinite(v) ? v : top, top) / top * 116;
-    const parts = [0, top / 2, top].flatMap((v) => [make("line", { class: "grid", x1: 44, x2: 684, y1: Y(v), y2: Y(v) }), make("text", { class: "m", x: 36, y: Y(v) + 5, "text-anchor": "end" }, v.toFixed(1))]);
-    parts.push(make("text", { class: "m", x: 44, y: 154 }, "loss of each rank's own rows, by step"), make("text", { class: "m", x: 684, y: 154, "text-anchor": "end" }, `${all.length ? ranks[0].losses.length : 0} steps`));
+    const top = Math.min(10, Math.max(2.5, ...all.filter(Number.isFinite))), X = (i) => 56 + i / (steps - 1) * 628, Y = (v) => 130 - Math.min(Number.isFinite(v) ? v : top, top) / top * 116;
+    const parts = [0, top / 2, top].flatMap((v) => [make("line", { class: "grid", x1: 56, x2: 684, y1: Y(v), y2: Y(v) }), make("text", { class: "m", x: 48, y: Y(v) + 5, "text-anchor": "end" }, v.toFixed(1))]);
+    parts.push(make("text", { class: "m", x: 56, y: 154 }, "loss of each rank's own rows, by step"), make("text", { class: "m", x: 684, y: 154, "text-anchor": "end" }, `${all.length ? ranks[0].losses.length : 0} steps`));
     ranks.forEach((rank, r) => rank.losses.length > 0 && parts.push(make("path", {
         class: "curve", style: `stroke: var(--rank-${r})`, d: rank.losses.map((v, i) => `${i ? "L" : "M"}${X(i).toFixed(1)},${Y(v).toFixed(1)}`).join("") })));
     $("chart").replaceChildren(...parts);
@@ -216,7 +216,7 @@ function show() {
     const { lr, batch } = setting(), busy = runs(), lines = data[program].lines;
     for (const id of ["n", "lr", "batch"]) $(id).disabled = busy || (id === "n" && program === "01");
     $("n").value = n;
-    $("nis").textContent = n; $("lris").textContent = lr; $("batchis").textContent = n > 1 ? `${batch} × ${n} = ${batch * n}` : batch;
+    $("nis").textContent = n; $("lris").textContent = lr; $("batchis").textContent = n > 1 ? `${batch} × ${n}` : batch;
     press("programs", program); press("guesses", guess); press("paces", pace);
     $("go").textContent = busy ? "Stop" : "Start";
     $("go").disabled = !busy && guess === null;
@@ -231,7 +231,7 @@ function show() {
         }
         return shown;
     }));
-    history.replaceState(null, "", `#program=${program}&n=${n}&lr=${lr}&batch=${batch}&pace=${pace}&struck=${[...struck].map((line) => LINES[line])}`);
+    history.replaceState(null, "", `#${asked.has("one") ? "one&" : ""}program=${program}&n=${n}&lr=${lr}&batch=${batch}&pace=${pace}&struck=${[...struck].map((line) => LINES[line])}`);
 }
 /* Another setting: what was drawn belongs to the one before. */
 function clear() {
@@ -252,7 +252,7 @@ document.querySelectorAll(".kill").forEach((kill, r) => {
     kill.onclick = () => { if (ranks[r] && !ranks[r].over) { ended = "killed"; lose(r, "killed", `rank ${r} was killed`); } };
     kill.onkeydown = (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); kill.onclick(); } };
 });
-const asked = linked();
+root.classList.toggle("one", asked.has("one")); // in a frame of another page
 for (const [id, values] of [["lr", RATES], ["batch", BATCHES]]) if (values.includes(+asked.get(id))) $(id).value = values.indexOf(+asked.get(id));
 if (asked.get("n") >= 1 && asked.get("n") <= 4) n = +asked.get("n");
 if (data[asked.get("program")]) program = asked.get("program");

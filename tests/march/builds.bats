@@ -142,5 +142,5 @@ refused() {
     tests/copy_tree.sh "$tree"
     CPATH=$root/usr/include make -s -j2 -C "$tree" CC=aarch64-linux-gnu-gcc MARCH=armv8-a FMA=0 EXTRAS=0 MPI=0 CUDA=0 PNG=0 HTTP=0 \
         LDFLAGS="-L$root/usr/lib/aarch64-linux-gnu -Wl,-rpath,$root/usr/lib/aarch64-linux-gnu" 01 02
-    tools/moving/hashes.py --check --tree "$tree" --run 'qemu-aarch64 -L /usr/aarch64-linux-gnu' --every 7
+    tools/moving/hashes.py --check --tree "$tree" --run 'qemu-aarch64 -L /usr/aarch64-linux-gnu' --every 26
 }

@@ -42,7 +42,7 @@ def written(tree, before, paths, setting, shared):
     with tempfile.TemporaryDirectory() as folder:
         ranks = [] if program == "01" else ["--nproc", str(n)]
         subprocess.run([*before, "./" + paths[program]["file"].removesuffix(".c"), *ranks, *shared, "--lr", str(rate), "--batch-size", str(batch),
-                        "--checkpoint-dir", folder], cwd=tree, check=True, stdout=subprocess.DEVNULL, timeout=600)
+                        "--checkpoint-dir", folder], cwd=tree, check=True, stdout=subprocess.DEVNULL, timeout=3600)
         with open(folder + "/cnn_digits.safetensors", "rb") as file:
             return hashlib.sha256(file.read()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The first page of the site, made of README.md: its sentence, its command, the walk (docs/moving/walk.html) in a frame, the
+"""The first page of the site, made of README.md: its sentence, its command, four ranks (docs/moving/play.html) in a frame, the
 recording of a terminal, the diff and the table of losses; the six ideas as cards; and for whom it is, below."""
 import html
 import json
@@ -115,6 +115,13 @@ def source_link():
     return f' <a href="{html.escape(address)}">Source</a>' if address else ""
 
 
+def first_picture():
+    """Four ranks at work where the programs are compiled for a browser (make play); else the walk."""
+    if os.path.exists(os.path.join(ROOT, os.environ.get("BUILD", "build"), "play/ranks.js")):
+        return "play.html", "one&amp;program=02b&amp;n=4&amp;lr=0.1&amp;batch=8", "Train on four ranks, here: strike out a line, and say what will happen", "With all programs, and hashes"
+    return "walk.html", "one&amp;step=02b&amp;change=2", "From 01 to 05: each change of the code, and what it adds", "From 01 to 05, as a page to scroll"
+
+
 def page(readme, steps):
     """README.md, with links for the site, as the first page; without its contents lists."""
     what, idea = re.search(r"^\*\*(.*?): (.*?)\*\*$", readme, re.M | re.S).groups()
@@ -126,6 +133,7 @@ def page(readme, steps):
     parts = sentences(section(readme, "Who is it for?"))
     shown = re.search(r"^<figure.*?$", one, re.M)[0]
     changed = {step.name: sum(len(hunk.changed()) for hunk in step.hunks) for step in steps}
+    picture, state, title, whole = first_picture()
     about = idea[0].upper() + " ".join(idea[1:].split())
     shared = {"description": about, "property=og:title": " ".join(what.split()), "property=og:description": about,
               "property=og:image": picture_address("walk.png")}
@@ -138,8 +146,8 @@ myst:
 
 <div class="landing lead"><p>{inline(about)}{source_link()}</p>
 <div class="highlight-sh notranslate"><div class="highlight"><pre>{html.escape(command)}</pre></div></div></div>
-<figure class="landing walk card"><iframe src="docs/moving/walk.html#one&amp;step=02b&amp;change=2" title="From 01 to 05: each change of the code, and what it adds"></iframe>
-<figcaption><a href="docs/moving/walk.html">From 01 to 05, as a page to scroll</a></figcaption></figure>
+<figure class="landing walk card"><iframe src="docs/moving/{picture}#{state}" title="{title}"></iframe>
+<figcaption><a href="docs/moving/{picture}">{whole}</a></figcaption></figure>
 <div class="landing two"><div><h2 id="kill">Kill a rank: the same bytes</h2><p>A recording of a terminal. Two ranks have equal losses; then rank 1 is killed. The launcher starts both again, they resume from a snapshot, and the result is byte for byte that of a run without a fault.</p>
 <p><a href="docs/05_fault_tolerance.html">How step 05 does it</a></p></div>
 <img src="docs/cast.svg" alt="A terminal: two ranks have equal losses, rank 1 is killed, the job resumes from a snapshot and ends with the same bytes"></div>
@@ -152,7 +160,7 @@ myst:
 <div class="landing"><h2 id="ideas">Six ideas</h2><p>Read the first program from top to bottom. From then on, read only what changes.</p>
 <ol class="cards">{cards(changed)}</ol></div>
 <div class="landing"><h2 id="moving">Pictures that move, from real runs</h2><ul class="moving">
-<li><a href="docs/moving/play.html">Train on four ranks, in this page</a></li>
+<li><a href="docs/moving/play.html">Four ranks in your browser: the programs themselves</a></li>
 <li><a href="docs/moving/ring.html">The ring, message by message</a></li>
 <li><a href="docs/moving/overlap.html">Overlap: drag the bucket size</a></li>
 <li><a href="docs/moving/recover.html">Kill a rank, lose a node</a></li>
