@@ -14,22 +14,11 @@
 #define REASON_BYTES 512
 
 static char ours[DESCRIPTION_BYTES]; // the call in progress
-static char *arriving; // a message, not yet added
-static size_t arriving_bytes;
-
-/* Makes memory at least this large. It never shrinks. */
-static void *at_least(void **memory, size_t *bytes, size_t wanted)
-{
-    if (wanted > *bytes) {
-        free(*memory);
-        *memory = mem_alloc(*bytes = wanted, 1);
-    }
-    return *memory;
-}
 
 void *mesh_scratch(Mesh *mesh, size_t bytes)
 {
-    return at_least(&mesh->scratch, &mesh->scratch_bytes, bytes);
+    free(mesh->scratch);
+    return mesh->scratch = mem_alloc(bytes, 1);
 }
 
 void message_send(Mesh *mesh, int to, const void *data, size_t bytes)
@@ -59,11 +48,12 @@ void exchange(Mesh *mesh, Outgoing sent, Incoming received)
         message_receive(mesh, received.from, received.data, received.bytes);
         return;
     }
-    at_least((void **)&arriving, &arriving_bytes, received.bytes);
+    void *arriving = mem_alloc(received.bytes, 1); // not yet added
     message_receive(mesh, received.from, arriving, received.bytes);
     const Collective *c = mesh->collective;
     reduce_elements(received.data, arriving, received.addend, received.bytes / dtype_size(c->type),
                     c->type, c->op);
+    free(arriving);
 }
 
 /* As the table in backend_tcp.c. */

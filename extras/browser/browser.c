@@ -1,6 +1,5 @@
 /* A rank's life in a worker: one process for each rank, as after fork; a step that the page shows;
- * and what zlib does for the digits and a checkpoint (a worker has
- * JSON of its own). */
+ * and what zlib does for the digits and a checkpoint. (JSON is the worker's own.) */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
