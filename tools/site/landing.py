@@ -162,6 +162,7 @@ myst:
 <div class="landing"><h2 id="moving">Pictures that move, from real runs</h2><ul class="moving">
 <li><a href="docs/moving/play.html">Four ranks in your browser: the programs themselves</a></li>
 <li><a href="docs/moving/ring.html">The ring, message by message</a></li>
+<li><a href="docs/moving/schedule.html">Write the ring's schedule: a lab</a></li>
 <li><a href="docs/moving/overlap.html">Overlap: drag the bucket size</a></li>
 <li><a href="docs/moving/recover.html">Kill a rank, lose a node</a></li>
 <li><a href="docs/moving/sampler.html">The sampler deals the rows</a></li>
