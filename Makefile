@@ -75,7 +75,7 @@
 #   make check-torch       against PyTorch itself (5 minutes)
 #   make check-slurm       jobs on a real Slurm (2 minutes)
 #   make check-launchers   Open MPI, MPICH and Intel MPI, also in Slurm (2 minutes)
-#   make check-browser     the page of tools/serve, the slides and the site, in Chromium (2 minutes)
+#   make check-browser     the pages, the slides and the site in Chromium, play.html also in Firefox (15 minutes)
 #   make check-sanitizers  every access to memory watched (8 minutes)
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)

@@ -86,8 +86,7 @@ function end(r) {
     ranks[r].worker.terminate();
     ranks[r].over = true;
 }
-const hashesAt = (step) => ranks.map((rank) => rank.hashes[step]);
-const same = (step) => new Set(hashesAt(step)).size === 1;
+const same = (step) => new Set(ranks.map((rank) => rank.hashes[step])).size === 1;
 function hear(r, told) {
     const rank = ranks[r];
     if (told.to !== undefined) {
@@ -207,10 +206,8 @@ const tellAll = (what) => ranks.forEach((rank) => rank.over || rank.worker.postM
 const next = () => { $("next").disabled = true; tellAll({ go: true }); };
 
 /* ---- the controls; the address keeps what is chosen ---- */
-function press(id, chosen) { for (const button of $(id).children) button.setAttribute("aria-pressed", button.dataset.is === chosen); }
-function choices(id, choose) {
-    for (const button of $(id).children) button.onclick = () => { choose(button.dataset.is); show(); };
-}
+const press = (id, chosen) => [...$(id).children].forEach((button) => button.setAttribute("aria-pressed", button.dataset.is === chosen));
+const choices = (id, choose) => [...$(id).children].forEach((button) => { button.onclick = () => { choose(button.dataset.is); show(); }; });
 function show() {
     if (program === "01") n = 1;
     const { lr, batch } = setting(), busy = runs(), lines = data[program].lines;

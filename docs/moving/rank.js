@@ -82,16 +82,8 @@ function rankMain() {
         },
     };
 
-    /* ---- the system (WASI preview 1). A path is a key of `files`, whose value is a list of pieces, or null for a folder ---- */
-    const files = new Map([["", null]]), open = [], OK = 0, BADF = 8, EXIST = 20, NOENT = 44; // the rest does nothing, and succeeds
-    const path = (at, count) => text(at, count).replace(/^\.?\/|\/$|^\.$/g, "");
-    const stat = (at, name) => {
-        if (!files.has(name)) return NOENT;
-        bytes(at, 64).fill(0);
-        view().setUint8(at + 16, files.get(name) === null ? 3 : 4);
-        view().setBigUint64(at + 24, 1n, true);
-        return OK;
-    };
+    /* ---- the system (WASI preview 1): every folder is there, and a file is only written. What is not here does nothing ---- */
+    const open = [], OK = 0, BADF = 8, FOLDER = 3;
     const list = (strings) => ({
         sizes(count, size) {
             view().setUint32(count, strings.length, true);
@@ -107,14 +99,12 @@ function rankMain() {
         clock_time_get: (id, precision, at) => { view().setBigUint64(at, BigInt(Math.round(performance.now() * 1e6)), true); return OK; },
         random_get: (at, count) => { crypto.getRandomValues(bytes(at, count)); return OK; },
         proc_exit: (status) => { throw new Exit(status); },
-        fd_close: (fd) => { delete open[fd]; return OK; },
         fd_fdstat_get(fd, at) {
-            if (fd > 3 && open[fd] === undefined) return BADF;
             bytes(at, 24).fill(0xff);
-            view().setUint32(at, fd < 3 ? 2 : files.get(open[fd] ?? "") === null ? 3 : 4, true);
+            view().setUint32(at, fd === 3 ? FOLDER : 2, true);
             return OK;
         },
-        fd_filestat_get: (fd, at) => stat(at, open[fd]),
+        path_filestat_get: (fd, flags, at, count, to) => { bytes(to, 64).fill(0); bytes(to + 16, 1)[0] = FOLDER; return OK; },
         fd_prestat_get(fd, at) {
             if (fd !== 3) return BADF;
             view().setUint32(at, 0, true);
@@ -126,26 +116,21 @@ function rankMain() {
             let total = 0;
             for (let i = 0; i < count; i++, vectors += 8) {
                 const piece = bytes(view().getUint32(vectors, true), view().getUint32(vectors + 4, true)).slice();
-                if (fd > 3) files.get(open[fd]).push(piece);
+                if (fd > 3) open[fd].pieces.push(piece);
                 else if (piece.length > 0) postMessage({ text: decoder.decode(piece), fd });
                 total += piece.length;
             }
             view().setUint32(written, total, true);
             return OK;
         },
-        path_create_directory: (fd, at, count) => files.has(path(at, count)) ? EXIST : (files.set(path(at, count), null), OK),
-        path_filestat_get: (fd, flags, at, count, to) => stat(to, path(at, count)),
         path_open(fd, look, at, count, how, rights, more, flags, to) {
-            const name = path(at, count), number = Math.max(4, open.length);
-            if (!files.has(name) && !(how & 1)) return NOENT;
-            if (!files.has(name)) files.set(name, []);
-            open[number] = name;
-            view().setUint32(to, number, true);
+            open[Math.max(4, open.length)] = { name: text(at, count), pieces: [] };
+            view().setUint32(to, open.length - 1, true);
             return OK;
         },
-        path_rename(fd, at, count, fd2, to, toCount) { // a file is written aside, so here it is complete
-            postMessage({ file: path(to, toCount), data: new Blob(files.get(path(at, count))) });
-            files.delete(path(at, count));
+        path_rename(fd, at, count, fd2, to, toCount) { // a file is written aside, so now it is complete
+            const file = open.find((one) => one?.name === text(at, count));
+            postMessage({ file: text(to, toCount), data: new Blob(file.pieces.splice(0)) });
             return OK;
         },
     };
