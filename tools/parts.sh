@@ -24,7 +24,7 @@ parts() {
 
     part tests cmocka 'header cmocka.h' "no 'make test': the C programs among the tests use it" \
         libcmocka-dev libcmocka-devel cmocka cmocka-dev libcmocka-devel
-    bats=bats chromium=chromium
+    bats=bats chromium=chromium firefox=firefox-esr
     # shellcheck source=/dev/null
     system=$(. "${OS_RELEASE:-/etc/os-release}" 2>/dev/null && echo "${ID:-} ${UBUNTU_CODENAME:-}") || system=''
     case $system in *' jammy') # has bats 1.2, and runs that of 24.04
@@ -32,7 +32,8 @@ parts() {
         bats=$bats#11304638193dddce946021d665a275a6c80a0c7188eb5ba38d82661ded1e8f18 ;;
     esac
     case $system in 'ubuntu '*) # has it only as a snap
-        chromium='by hand: google.com/chrome (Ubuntu has Chromium only as a snap)' ;;
+        chromium='by hand: google.com/chrome (Ubuntu has Chromium only as a snap)'
+        firefox='by hand: mozilla.org/firefox (Ubuntu has Firefox only as a snap)' ;;
     esac
 
     part tests bats recent_bats "no 'make test': it runs the command lines" \
@@ -97,7 +98,7 @@ parts() {
         'slurm-slurmctld slurm-slurmd slurm munge' slurm-llnl 'slurm munge' 'slurm slurm-node munge'
     part browser Chromium browser "no 'make check-browser'" "$chromium" chromium chromium chromium chromium
     [ "$manager" -ne 0 ] || { # apt, whose packages are known to work together
-        part browser Firefox 'location firefox-esr' "play.html is tested in Chromium alone" firefox-esr
+        part browser Firefox firefox "play.html is tested in Chromium alone" "$firefox"
         part play clang 'program clang' "no 'make play'" clang
         part play lld 'location wasm-ld' "no 'make play'" lld
         part play wasi-libc wasi "no 'make play'" 'wasi-libc libclang-rt-dev-wasm32'
@@ -166,6 +167,10 @@ mpi() {
 fuzzer() {
     echo 'int LLVMFuzzerTestOneInput(const void *data, unsigned long size) { return 0; }' |
         clang -w -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null && program clang
+}
+
+firefox() {
+    location firefox-esr || location firefox
 }
 
 # Can clang link a program for WASI? Its runtime is a package of its own.
