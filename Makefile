@@ -44,6 +44,7 @@
 # make lr-sweep   what the learning rate may be, by the number of ranks (5 minutes)
 # make bench      all of it beside PyTorch, Gloo and Open MPI (10 minutes; bench/bench.py --help)
 # make site       the book as a web site: build/site/index.html (1 minute; opens from files)
+# make play       steps 01 and 02 for a browser, four ranks in docs/moving/play.html (./setup.sh --play gets clang for it)
 # make install    ddprun and the tools, with manual pages, in PREFIX=/usr/local (DESTDIR=); make uninstall
 # make clean      delete what was built     make help       the short list
 #
@@ -75,15 +76,15 @@
 #   make check-slurm       jobs on a real Slurm (2 minutes)
 #   make check-launchers   Open MPI, MPICH and Intel MPI, also in Slurm (2 minutes)
 #   make check-formats     our files in other tools, and theirs here (2 minutes)
-#   make check-browser     the page of tools/serve, the slides and the site, in Chromium (2 minutes)
+#   make check-browser     the pages, the slides and the site in Chromium, play.html also in Firefox (15 minutes)
 #   make check-sanitizers  every access to memory watched (8 minutes)
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)
 # Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, CUDNN=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (for other
-# machines than this), CUDA_HOME=DIR, NCCL_HOME=DIR, CUDNN_HOME=DIR, MPI_HOME=DIR (where these are), CUDA_ARCH=all-major
-# (for every GPU; else for this machine's, or without one for the oldest, which newer GPUs compile anew when a program
-# starts), V=1 (show the commands), ONLY=NAME (of the tests, this file alone, with or without its folder: for make test
-# and every check).
+# machines than this), FMA=0 (no a * b + c in one instruction: the bits of docs/moving/play.html), CUDA_HOME=DIR,
+# NCCL_HOME=DIR, CUDNN_HOME=DIR, MPI_HOME=DIR (where these are), CUDA_ARCH=all-major (for every GPU; else for this
+# machine's, or without one for the oldest, which newer GPUs compile anew when a program starts), V=1 (show the commands),
+# ONLY=NAME (of the tests, this file alone, with or without its folder: for make test and every check).
 
 BUILD     ?= build
 # A lab, a trap, a quiz, or a program from outside the tree, is compiled with the choices of the library that is there.
@@ -118,6 +119,7 @@ CUDA_LIB ?= $(if $(filter 1,$(CUDA)),$(shell tools/cuda_home.sh lib $(CUDA_HOME)
 PNG  ?= $(call header,png.h)
 HTTP ?= $(call header,microhttpd.h)
 EXTRAS ?= 1
+FMA ?= 1
 comma := ,
 override LDFLAGS += $(if $(filter 1,$(EXTRAS)),-Wl$(comma)--wrap=GOMP_parallel) # why: extras/fast_cpu/cpu_region.c
 $(foreach part,CUDA_HOME MPI CUDA CUDA_LIB NCCL_HOME NCCL CUDNN_HOME CUDNN PNG HTTP,$(eval $(part) := $($(part)))) # looked for once
@@ -128,8 +130,9 @@ PART_mpi  := %_mpi.c
 PART_cuda := %_cuda.c $(call in,cuda_*.c)
 PART_nccl := %_nccl.c $(call in,nccl_*.c)
 PART_cudnn := %_cudnn.c
+PART_browser := extras/browser/% # for another machine: make play
 # The parts that are left out, as the names of files have them; the extras staging and cudnn need CUDA, too.
-WITHOUT   := $(if $(filter 1,$(EXTRAS)),,extras) $(if $(filter 1,$(MPI)),,mpi) $(if $(filter 1,$(CUDA)),,cuda) $(if $(filter 1,$(NCCL)),,nccl) \
+WITHOUT   := browser $(if $(filter 1,$(EXTRAS)),,extras) $(if $(filter 1,$(MPI)),,mpi) $(if $(filter 1,$(CUDA)),,cuda) $(if $(filter 1,$(NCCL)),,nccl) \
     $(if $(filter 11,$(CUDA)$(EXTRAS)),,staging) $(if $(filter 11,$(CUDNN)$(EXTRAS)),,cudnn)
 STAND_INS := $(call in,*_no_*.c)
 SOURCES   := $(filter-out $(STAND_INS) $(foreach part,$(WITHOUT),$(PART_$(part))),$(call in,*.c)) $(call in,$(WITHOUT:%=*_no_%.c))
@@ -227,7 +230,7 @@ $(LIB05): $(PART_05)
 
 # Changes when a part is switched on or off: then everything is put together anew. A line for each
 # choice, as make reads it; the last, with all flags, is there for a change of this file.
-CHOICES := EXTRAS MPI MPI_HOME CUDA NCCL CUDNN PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDNN_HOME CUDA_ARCH
+CHOICES := EXTRAS FMA MPI MPI_HOME CUDA NCCL CUDNN PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDNN_HOME CUDA_ARCH
 CHOSEN  += $(foreach choice,$(CHOICES),$(choice)='$($(choice))') NVCCFLAGS='$(value NVCCFLAGS)' \
     ALL='$(CFLAGS)'
 $(BUILD)/parts: $(if $(shell printf '%s\n' $(CHOSEN) | cmp -s - $(BUILD)/parts || echo changed),FORCE)
@@ -249,7 +252,7 @@ $(BUILD)/%.o: %.cu $(BUILD)/parts
 # The CPU's kernels need a * b + c in one instruction (ISO C says two), loops that may compute both sides of a ?:, sqrt
 # without errno, and the widest vectors there are. For many AMD processors GCC splits a * b + c again where loops sum it
 # up, in some tiles and not in others (the param): then the bits of a row would depend on the rows beside it.
-KERNEL_FLAGS := -ffp-contract=fast -fno-trapping-math -fno-math-errno \
+KERNEL_FLAGS := -ffp-contract=$(if $(filter 0,$(FMA)),off,fast) -fno-trapping-math -fno-math-errno \
     $(call accepted,--param=avoid-fma-max-bits=0) $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-mprefer-vector-width=512)
 $(BUILD)/common/nn/plain.o $(BUILD)/common/nn/plain_%.o $(BUILD)/extras/fast_cpu/%.o: private override CFLAGS += $(KERNEL_FLAGS)
 
@@ -286,7 +289,7 @@ format:
 clean:
 	$(RM) -r $(BUILD) $(PROGRAMS)
 
-include tools/rules.mk teach/rules.mk tests/rules.mk bench/rules.mk
+include extras/browser/rules.mk tools/rules.mk teach/rules.mk tests/rules.mk bench/rules.mk
 -include $(OBJECTS:.o=.d) $(PROGRAMS:%=$(BUILD)/%.d) $(PROGRAMS:%=$(BUILD)/%.linked) $(DOCTOR:.o=.d) $(HTTP_PART:.o=.d) $(LIVE:.o=.d) $(MODEL:.o=.d) $(PART_BEYOND:.o=.d) $(PART_05:.o=.d)
 
 FORCE:

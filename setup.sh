@@ -1,11 +1,12 @@
 #!/bin/sh
-# Usage: ./setup.sh [-y] [--check] [--minimal] [--checks] [--slurm] [--browser]   Installs what the project needs and is missing.
+# Usage: ./setup.sh [-y] [--check] [--minimal] [--checks] [--slurm] [--browser] [--play]   Installs what the project needs and is missing.
 #   -y         does not ask first; nor does it where no terminal can answer
 #   --check    only says what is missing; exit status 1 if the project cannot be built
 #   --minimal  leaves out what only tests need, and what is optional
 #   --checks   adds what the slower checks need: make check-fuzz
 #   --slurm    adds Slurm, for a cluster of step 04 on this machine
-#   --browser  adds Chromium, for make check-browser
+#   --browser  adds Chromium and Firefox, for make check-browser
+#   --play     adds what compiles the programs for a browser: make play
 # Uses the distribution's package manager, with sudo where needed. CUDA is never installed.
 set -eu
 cd "$(dirname "$0")"
@@ -18,9 +19,9 @@ for option in "$@"; do
     -y) ask=no ;;
     --check) check=yes ;;
     --minimal) kinds=required ;;
-    --checks | --slurm | --browser) more="$more ${option#--}" ;;
+    --checks | --slurm | --browser | --play) more="$more ${option#--}" ;;
     --help | -h) sed -n '2,/^set/ { /^set/d; s/^# //; p; }' "$0" && exit 0 ;;
-    *) echo "$0: $option: it is -y, --check, --minimal, --checks, --slurm, --browser or nothing" >&2 && exit 2 ;;
+    *) echo "$0: $option: it is -y, --check, --minimal, --checks, --slurm, --browser, --play or nothing" >&2 && exit 2 ;;
     esac
 done
 

@@ -88,7 +88,7 @@ check-mnist: all
 check-torch: all $(TORCH_PEERS)
 	@export TORCH_BIN="$$(tests/against/torch/venv.sh)"; SLOW=all $(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/against/torch/*.bats tests/against/torchrun/*.bats) tests/tools/bench_small.bats tests/tools/bench_suites.bats)"
 
-# The page of tools/serve, the slides and the site in headless Chromium (./setup.sh --browser installs it); pictures of
+# The pages, the slides and the site in headless Chromium and Firefox (./setup.sh --browser installs them); pictures of
 # them go to build/browser.
 check-browser: all
 	@$(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/against/browser/*.bats))"

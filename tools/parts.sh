@@ -3,7 +3,7 @@
 # shellcheck shell=sh
 
 # Prints a line for every part: KIND|NAME|PROBE|WITHOUT|PACKAGES. KIND: required to build, tests (to
-# run them), checks (to run the slower ones), optional, slurm and browser (setup.sh --slurm, --browser), extra (setup.sh does
+# run them), checks (to run the slower ones), optional, slurm, browser and play (setup.sh --slurm ...), extra (setup.sh does
 # not install it), or outside (no package, but advice).
 # PROBE: a command that succeeds where the part is, and prints its version.
 # PACKAGES: names; URL#SHA256 for a package that the distribution does not have; or 'by hand: ADVICE'.
@@ -24,7 +24,7 @@ parts() {
 
     part tests cmocka 'header cmocka.h' "no 'make test': the C programs among the tests use it" \
         libcmocka-dev libcmocka-devel cmocka cmocka-dev libcmocka-devel
-    bats=bats chromium=chromium
+    bats=bats chromium=chromium firefox=firefox-esr
     # shellcheck source=/dev/null
     system=$(. "${OS_RELEASE:-/etc/os-release}" 2>/dev/null && echo "${ID:-} ${UBUNTU_CODENAME:-}") || system=''
     case $system in *' jammy') # has bats 1.2, and runs that of 24.04
@@ -32,7 +32,8 @@ parts() {
         bats=$bats#11304638193dddce946021d665a275a6c80a0c7188eb5ba38d82661ded1e8f18 ;;
     esac
     case $system in 'ubuntu '*) # has it only as a snap
-        chromium='by hand: google.com/chrome (Ubuntu has Chromium only as a snap)' ;;
+        chromium='by hand: google.com/chrome (Ubuntu has Chromium only as a snap)'
+        firefox='by hand: mozilla.org/firefox (Ubuntu has Firefox only as a snap)' ;;
     esac
 
     part tests bats recent_bats "no 'make test': it runs the command lines" \
@@ -96,6 +97,13 @@ parts() {
         'slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge' \
         'slurm-slurmctld slurm-slurmd slurm munge' slurm-llnl 'slurm munge' 'slurm slurm-node munge'
     part browser Chromium browser "no 'make check-browser'" "$chromium" chromium chromium chromium chromium
+    [ "$manager" -ne 0 ] || { # apt, whose packages are known to work together
+        part browser Firefox firefox "play.html is tested in Chromium alone" "$firefox"
+        part play clang 'program clang' "no 'make play'" clang
+        part play lld 'location wasm-ld' "no 'make play'" lld
+        part play wasi-libc wasi "no 'make play'" 'wasi-libc libclang-rt-dev-wasm32'
+        part play binaryen 'program wasm-opt' "no 'make play'" binaryen
+    }
     part outside torchrun 'location torchrun' 'no LAUNCHER=torchrun' 'pip install torch'
     part extra tc 'location tc' 'no bench/two_nodes.sh' iproute2 iproute-tc iproute2 iproute2 iproute2
     part extra clang-format 'program clang-format' "no 'make format'" \
@@ -159,6 +167,15 @@ mpi() {
 fuzzer() {
     echo 'int LLVMFuzzerTestOneInput(const void *data, unsigned long size) { return 0; }' |
         clang -w -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null && program clang
+}
+
+firefox() {
+    location firefox-esr || location firefox
+}
+
+# Can clang link a program for WASI? Its runtime is a package of its own.
+wasi() {
+    echo 'int main(void) { return 0; }' | clang --target=wasm32-wasi -x c -o /dev/null - 2>/dev/null && echo wasm32
 }
 
 # Its name is not the same everywhere; Ubuntu's chromium-browser only reports that it is a snap.

@@ -3,8 +3,11 @@ twin-%:
 	@tools/twin.py $*
 
 # The book as a web site: build/site/index.html, to be opened from there or served by anything. SITE_URL, where it will be
-# served, makes the addresses of the pictures whole that others see where a page is shared.
+# served, makes the addresses of the pictures whole that others see where a page is shared. With the programs of make play
+# where something compiles them.
 site:
+	@if . tools/parts.sh && wasi >/dev/null && program wasm-opt >/dev/null; then $(MAKE) -s play >/dev/null; \
+	    else echo 'site: without the programs of docs/moving/play.html: ./setup.sh --play gets what compiles them' >&2; fi
 	@BUILD=$(BUILD) tools/site/site.sh
 
 # The pictures that move, docs/moving/*.html: records real runs, and puts the recordings into the pages.

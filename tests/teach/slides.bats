@@ -36,6 +36,7 @@ sys.exit(slides.main())"
     teach/slides.py "$BATS_TEST_TMPDIR/out"
     [ "$(cat "$BATS_TEST_TMPDIR"/out/*.html | grep -c '<figure class=moving><img .*<iframe title=')" -eq 9 ]
     for page in docs/moving/*.html; do
+        [[ $page != */play.html && $page != */schedule.html ]] || continue # no pictures: their workers run what a reader chooses
         grep -qF "<iframe title=\"$(sed -n 's:<title>\(.*\)</title>:\1:p' "$page")\"" "$BATS_TEST_TMPDIR"/out/*.html
     done
     deck 'slide One' 'show buckets.svg' 'moving waltz' 'say a'

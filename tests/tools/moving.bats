@@ -7,7 +7,7 @@
     run tools/moving/record.py --check
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "${#lines[@]}" -eq 5 ]
+    [ "${#lines[@]}" -eq 6 ]
     run "${BUILD:-build}/tools/moving/messages" ring 9 900
     [ "$status" -eq 2 ]
     [[ $output == *"needs ring, doubling or star, 2 to 8 ranks"* ]]

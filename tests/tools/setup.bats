@@ -151,6 +151,7 @@ systemctl disable --now slurmctld slurmd" ]
 
 @test "setup --browser adds what looks at the page of tools/serve" {
     script chromium ''
+    script firefox-esr ''
     hide chromium
     there 0 ./setup.sh
     [ ! -e "$asked" ]
@@ -158,8 +159,18 @@ systemctl disable --now slurmctld slurmd" ]
     [ "$(cat "$asked")" = "$(printf 'update\ninstall -y chromium')" ]
 }
 
+@test "setup --play adds what compiles the programs for a browser" {
+    script wasm-ld ''
+    script wasm-opt 'echo version 108'
+    there 0 ./setup.sh --play --check
+    hide clang
+    there 0 ./setup.sh --play
+    [ "$(cat "$asked")" = "$(printf 'update\ninstall -y clang wasi-libc libclang-rt-dev-wasm32')" ]
+}
+
 @test "Ubuntu's snap of Chromium is not installed: setup and doctor say what to get" {
     printf 'ID=ubuntu\nUBUNTU_CODENAME=noble\n' >"$OS_RELEASE"
+    script firefox ''
     script chromium-browser 'echo "requires the chromium snap to be installed"; exit 1'
     there 0 ./setup.sh --browser
     [[ $output == "setup: Chromium is missing (browser): without it, no 'make check-browser'; to get it by hand: google.com/chrome (Ubuntu has Chromium only as a snap)"* ]]
@@ -221,7 +232,7 @@ systemctl disable --now slurmctld slurmd" ]
 
 @test "setup refuses options it does not know" {
     there 2 ./setup.sh --all
-    [[ $output == *"--all: it is -y, --check, --minimal, --checks, --slurm, --browser or nothing" ]]
+    [[ $output == *"--all: it is -y, --check, --minimal, --checks, --slurm, --browser, --play or nothing" ]]
     there 0 ./setup.sh --help
     [[ $output == "Usage: ./setup.sh"* ]]
 }

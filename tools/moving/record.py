@@ -243,9 +243,27 @@ def walk(_):
     return {"steps": steps, "lines": first.count("\n"), "first": code("01_single_gpu/train.c", "static void run_batch", "}")["text"]}
 
 
+# ---- play.html ----
+
+PLAYED = {"01": "01_single_gpu/train.c", "02a": "02_multi_gpu_spawn/train_a_spawn.c", "02b": "02_multi_gpu_spawn/train_b_all_reduce.c",
+          "02c": "02_multi_gpu_spawn/train_c_sampler.c", "02": "02_multi_gpu_spawn/train.c"}
+STRIKES = ("broadcast(", "sampler_set_epoch(", "model_zero_grad(", "model_set_grad_hook(", "reducer_finalize(", "all_reduce(")  # struck.h
+SHOWN = (*STRIKES, "static void run_batch(", "model_backward(", "optim_step(", "static void train(", "for (int epoch", "run_batch(&model")
+
+
+def play(_):
+    """The lines that matter of each program, each with its number in struck.h, or -1."""
+    programs = {}
+    for name, path in PLAYED.items():
+        lines = [line.split(" // ")[0].rstrip() for line in open(os.path.join(ROOT, path), encoding="utf-8")]
+        programs[name] = {"file": path, "lines": [[re.sub(r"(?<=.{58}).{5,}", " ...", line), next((i for i, piece in enumerate(STRIKES) if line.strip().startswith(piece)), -1)]
+                                                  for line in lines if line.strip().startswith(SHOWN)]}
+    return programs
+
+
 # ---- the pages ----
 
-PAGES = {"ring": ring, "sampler": sampler, "overlap": overlap, "recover": recover, "walk": walk}
+PAGES = {"ring": ring, "sampler": sampler, "overlap": overlap, "recover": recover, "walk": walk, "play": play}
 DATA = re.compile(r'(<script type="application/json" id="data">\n).*?(\n</script>)', re.S)
 
 

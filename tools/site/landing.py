@@ -1,4 +1,4 @@
-"""The first page of the site, made of README.md: its sentence, its command, the walk (docs/moving/walk.html) in a frame, the
+"""The first page of the site, made of README.md: its sentence, its command, four ranks (docs/moving/play.html) in a frame, the
 recording of a terminal, the diff and the table of losses; the six ideas as cards; and for whom it is, below."""
 import html
 import json
@@ -92,7 +92,7 @@ def picture_address(name):
 def on_site(page):
     """A page of docs/moving: its links lead to pages of the site, and its picture has a whole address if the site has one."""
     page = page.replace('href="../../README.md"', 'href="../../index.html"')
-    page = re.sub(r'(<a href="\.\./\w+)\.md"', r'\1.html"', page)
+    page = re.sub(r'(<a href="\.\./\w+)\.md"', r'\1.html"', page).replace('data-ranks="../../build/play/', 'data-ranks="')
     if os.environ.get("SITE_URL"):
         page = re.sub(r'(og:image" content=")(\w+.png)', lambda found: found[1] + picture_address(found[2]), page)
     return page
@@ -114,6 +114,13 @@ def source_address():
     return repository(read("CITATION.cff"), remote)
 
 
+def first_picture():
+    """Four ranks at work where the programs are compiled for a browser (make play); else the walk."""
+    if os.path.exists(os.path.join(ROOT, os.environ.get("BUILD", "build"), "play/ranks.js")):
+        return "play.html", "one&amp;program=02b&amp;n=4&amp;lr=0.1&amp;batch=8", "Train on four ranks, here: strike out a line, and say what will happen", "With all programs, and hashes"
+    return "walk.html", "one&amp;step=02b&amp;change=2", "From 01 to 05: each change of the code, and what it adds", "From 01 to 05, as a page to scroll"
+
+
 def page(readme, steps):
     """README.md, with links for the site, as the first page; without its contents lists."""
     what, idea = re.search(r"^\*\*(.*?): (.*?)\*\*$", readme, re.M | re.S).groups()
@@ -128,6 +135,7 @@ def page(readme, steps):
     parts = sentences(section(readme, "Who is it for?"))
     shown = re.search(r"^<figure.*?$", one, re.M)[0]
     changed = {step.name: sum(len(hunk.changed()) for hunk in step.hunks) for step in steps}
+    picture, state, title, whole = first_picture()
     about = idea[0].upper() + " ".join(idea[1:].split())
     shared = {"description": about, "property=og:title": " ".join(what.split()), "property=og:description": about,
               "property=og:image": picture_address("walk.png")}
@@ -141,8 +149,8 @@ myst:
 <div class="landing lead"><div><p>{inline(about)}</p><p>{inline(promise)}</p>
 <p class="buttons"><a href="docs/ten_minutes.html">Ten minutes</a> <a href="{html.escape(source) or "01_single_gpu/train.c.html"}">Source</a></p></div>
 <div><div class="highlight-sh notranslate"><div class="highlight"><pre>{html.escape(command)}</pre></div></div><p>{inline(setup)}</p></div></div>
-<figure class="landing walk card"><iframe src="docs/moving/walk.html#one&amp;step=02b&amp;change=2" title="From 01 to 05: each change of the code, and what it adds"></iframe>
-<figcaption><a href="docs/moving/walk.html">From 01 to 05, as a page to scroll</a></figcaption></figure>
+<figure class="landing walk card"><iframe src="docs/moving/{picture}#{state}" title="{title}"></iframe>
+<figcaption><a href="docs/moving/{picture}">{whole}</a></figcaption></figure>
 <div class="landing two"><div><h2 id="kill">Kill a rank: the same bytes</h2><p>A recording of a terminal. Two ranks have equal losses; then rank 1 is killed. The launcher starts both again, they resume from a snapshot, and the result is byte for byte that of a run without a fault.</p>
 <p><a href="docs/05_fault_tolerance.html">How step 05 does it</a></p></div>
 <img src="docs/cast.svg" alt="A terminal: two ranks have equal losses, rank 1 is killed, the job resumes from a snapshot and ends with the same bytes"></div>
@@ -155,7 +163,9 @@ myst:
 <div class="landing"><h2 id="ideas">Six ideas</h2><p>Read the first program from top to bottom. From then on, read only what changes.</p>
 <ol class="cards">{cards(changed)}</ol></div>
 <div class="landing"><h2 id="moving">Pictures that move, from real runs</h2><ul class="moving">
+<li><a href="docs/moving/play.html">Four ranks in your browser: the programs themselves</a></li>
 <li><a href="docs/moving/ring.html">The ring, message by message</a></li>
+<li><a href="docs/moving/schedule.html">Write the ring's schedule: a lab</a></li>
 <li><a href="docs/moving/overlap.html">Overlap: drag the bucket size</a></li>
 <li><a href="docs/moving/recover.html">Kill a rank, lose a node</a></li>
 <li><a href="docs/moving/sampler.html">The sampler deals the rows</a></li>

@@ -187,6 +187,9 @@ class Site:
 
     def write_sources(self, folder):
         shutil.copytree(os.path.join(ROOT, MOVING), os.path.join(folder, MOVING))
+        programs = os.path.join(ROOT, os.environ.get("BUILD", "build"), "play/ranks.js")  # make play
+        if os.path.exists(programs):
+            shutil.copy2(programs, os.path.join(folder, MOVING))
         for path in (p for p in self.files if p.startswith(MOVING) and p.endswith(".html")):
             with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
                 file.write(landing.on_site(read(path)))

@@ -25,7 +25,7 @@ SHARED = """(() => {
     if (!(size('h1') >= 1.4 * size('h2') && size('h2') >= 1.14 * size('header p'))) faults.push('h1, h2 and text are too alike');
     return faults;
 })()"""
-CHAPTER = {"ring": "all_reduce", "sampler": "02_multi_gpu_spawn", "overlap": "02_multi_gpu_spawn", "recover": "05_fault_tolerance", "walk": "README"}
+CHAPTER = {"ring": "all_reduce", "sampler": "02_multi_gpu_spawn", "overlap": "02_multi_gpu_spawn", "recover": "05_fault_tolerance", "walk": "README", "play": "02_multi_gpu_spawn", "schedule": "all_reduce"}
 
 
 def fits(page, name, folder):
@@ -182,6 +182,42 @@ def walk(page, folder):
         page.wait_for("at === 3")
 
 
+def ended(table):
+    """What each rank has at the end, computed here: {(rank, block): how often each rank's numbers}."""
+    have = {(rank, block): [int(r == rank) for r in range(4)] for rank in range(4) for block in range(4)}
+    for step, row in enumerate(table):
+        sent = [list(have[rank, block]) for rank, (block, _) in enumerate(row)]
+        for rank, (block, to) in enumerate(row):
+            have[to, block] = [a + b for a, b in zip(have[to, block], sent[rank])] if step < 3 else sent[rank]
+    return have
+
+
+def schedule(page, folder):
+    page.open(PAGES + "schedule.html")
+    fits(page, "schedule", folder)
+    assert page.evaluate("$('go').disabled"), "it runs an empty table"
+    right = [[[(rank + 3 - step) % 4, (rank + 1) % 4] for rank in range(4)] for step in range(6)]  # tcp_algorithms.c
+    tables = [right]
+    for step, rank, block, to in ((0, 0, 1, 1), (2, 1, 0, 2), (3, 3, 0, 0), (5, 2, 3, 0), (1, 0, 2, 3), (4, 1, 3, 3)):
+        wrong = [[list(message) for message in row] for row in right]
+        wrong[step][rank] = [block, to]
+        tables.append(wrong)
+    for table in tables:
+        page.evaluate("[...$('table').rows].forEach((row, s) => [...row.querySelectorAll('td')].forEach((cell, r) => "
+                      f"[0, 1].forEach((i) => {{ cell.children[i].value = {table}[s][r][i]; }}))); show()")
+        page.evaluate("run()")
+        said, have = page.evaluate("$('now').textContent"), ended(table)
+        faults = [(rank, block, whose, counts[whose]) for (rank, block), counts in have.items() for whose in range(4) if counts[whose] != 1]
+        if faults:
+            rank, block, whose, count = faults[0]
+            assert said.startswith(f"✕ At the end block {block} on rank {rank} {'has' if count else 'lacks'} rank {whose}'s numbers"), (said, faults)
+        else:
+            assert said.startswith("✓"), (table, said)
+    page.evaluate("$('table').rows[1].querySelector('select').focus()")  # by keys
+    page.key("ArrowDown", 40)
+    page.wait_for("document.activeElement.value !== ''")
+
+
 def main():
     os.makedirs(sys.argv[1], exist_ok=True)
     with chromium.Page() as page:
@@ -190,6 +226,7 @@ def main():
         overlap(page, sys.argv[1])
         recover(page, sys.argv[1])
         walk(page, sys.argv[1])
+        schedule(page, sys.argv[1])
         bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown"]
         assert not bad, bad
 

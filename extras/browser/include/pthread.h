@@ -1,0 +1,2 @@
+/* For declarations alone: a worker has one thread. */
+#include <sys/types.h>
