@@ -51,8 +51,9 @@
 # Stages of step 02: make diff-02a, diff-02b, diff-02c, diff-02; from DataParallel: diff-dp; to FSDP: diff-zero1 to
 # diff-zero5, diff-addgroup; to buffers: diff-batchnorm, diff-syncbn; to uneven inputs: diff-uneven, diff-join; to hooks:
 # diff-bf16hook, diff-powersgd; to rounds: diff-localsgd, diff-diloco, diff-streaming; to divided layers: diff-tensor_parallel; to
-# less memory for activations: diff-recompute. make docs renews what the documents quote, and their pictures; make format
-# calls clang-format, make lint also shellcheck and ruff, and changes nothing; make compile_commands.json is for editors.
+# less memory for activations: diff-recompute; to a job of PyTorch: diff-gloo. make docs renews what the documents quote,
+# and their pictures; make format calls clang-format, make lint also shellcheck and ruff, and changes nothing; make
+# compile_commands.json is for editors.
 # More checks, besides make test, which takes 10 minutes on two idle cores of an AMD Zen 3:
 #   make test-all          also the tests that make test leaves out, since they are slow; check-slow: those alone
 #   make prove             1, 2, 4 and 8 ranks end with the same bits (1 minute)

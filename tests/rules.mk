@@ -20,7 +20,7 @@ PLANTED       := $(if $(wildcard tests/simulation/plant.sh),$(addprefix $(SIMULA
 SEAM          := $(addprefix -Wl$(comma)--wrap=,socket bind listen connect accept4 getsockname getpeername getsockopt setsockopt send recv shutdown close poll poll_awake seconds_awake eventfd eventfd_write epoll_create1 epoll_ctl epoll_wait clock_gettime pthread_create pthread_join kill getpid _exit comfort_port_owner mem_calloc)
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(filter-out $(if $(filter 0,$(EXTRAS)),%/numa_peer.c),$(wildcard tests/against/torch/*.c))) # what tests/against/torch/*.py start
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
-THREADED      := $(call tests_of,net store* tcp on_demand shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* unused stop snapshots agents)
+THREADED      := $(call tests_of,net store* tcp on_demand shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* unused gloo* stop snapshots agents)
 ON_DEVICE     := $(call tests_of,device kernels conv optim model gradients plain) # or TEST_DEVICE=cuda
 sampled        = $(if $(SAMPLE),$(shell tests/sample.sh $(1)),$(1))
 # These start first, and the C programs last, so that no long file runs alone at the end.

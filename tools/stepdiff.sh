@@ -9,6 +9,7 @@
 #        tools/stepdiff.sh localsgd|diloco|streaming           To means of the weights; to an outer optimizer; in fragments.
 #        tools/stepdiff.sh tensor_parallel                     To layers that are divided among ranks.
 #        tools/stepdiff.sh recompute                           To activations that are computed again.
+#        tools/stepdiff.sh gloo                                From step 03's train.c to a rank of a PyTorch job.
 #        tools/stepdiff.sh uneven|join                         To ranks that run out of rows; to ranks that join.
 #        tools/stepdiff.sh twin-02a|...|twin-03|twin-05        What it adds to the program before, in PyTorch.
 #        tools/stepdiff.sh --count                             How many lines that is, and may be.
@@ -51,6 +52,7 @@ END
     echo "streaming 60 beyond/local_sgd/train_diloco.c beyond/local_sgd/train_streaming.c"
     echo "tensor_parallel 60 02_multi_gpu_spawn/train.c beyond/tensor_parallel/train_tensor_parallel.c"
     echo "recompute 60 02_multi_gpu_spawn/train.c beyond/recompute/train_recompute.c"
+    echo "gloo 60 03_torchrun_env/train.c beyond/gloo/train_gloo.c"
     before=01_single_gpu/train.py # the twins
     while read -r name program; do
         echo "twin-$name 60 $before $program"

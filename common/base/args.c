@@ -91,7 +91,7 @@ const Option args_options[] = {
     { "threads", "N", "auto", "12345", OPTION_INT, FIELD(threads),
       .help = "compute threads of a rank; auto: its share of cores", .low = 1, .high = 1024,
       .scope = OF_RANK },
-    { "backend", "auto|nccl|mpi|tcp", "auto", "2345", OPTION_CHOICE, FIELD(backend),
+    { "backend", "auto|nccl|mpi|tcp|gloo", "auto", "2345", OPTION_CHOICE, FIELD(backend),
       .help = "what carries collectives; auto: nccl on cuda, else tcp",
       .heading = "How the ranks work together", .scope = OF_RANK },
     { "nproc", "N", "auto", "2", OPTION_INT, FIELD(nproc),

@@ -18,7 +18,7 @@ typedef enum { ON_NAN_STOP, ON_NAN_WARN } OnNan;
 typedef enum { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA, DEVICE_PLAIN } DeviceKind;
 typedef enum { AMP_OFF, AMP_BF16, AMP_FP16 } Amp;
 typedef enum { CONV_AUTO, CONV_IM2COL, CONV_CUDNN } ConvKind;
-typedef enum { BACKEND_AUTO, BACKEND_NCCL, BACKEND_MPI, BACKEND_TCP } BackendKind;
+typedef enum { BACKEND_AUTO, BACKEND_NCCL, BACKEND_MPI, BACKEND_TCP, BACKEND_GLOO } BackendKind;
 typedef enum { ALL_REDUCE_FLAT, ALL_REDUCE_HIERARCHICAL } AllReduceKind;
 typedef enum { ORDER_ANY, ORDER_FIXED } ReduceOrder;
 

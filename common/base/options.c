@@ -117,8 +117,7 @@ static int to_choice(const char *words, const char *text, const char *origin)
         if (strcspn(word, "|") == length && strncmp(word, text, length) == 0)
             return number;
     }
-    usage_error("%s must be one of %s, not \"%.80s\"%s", origin, words, text,
-                strcmp(text, "gloo") == 0 ? ": for PyTorch's gloo take tcp" : "");
+    usage_error("%s must be one of %s, not \"%.80s\"", origin, words, text);
 }
 
 void option_set(const Option *option, void *fields, const char *text, const char *origin)

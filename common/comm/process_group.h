@@ -49,6 +49,7 @@ typedef struct ProcessGroup {
     int missing; // rank for which the failed call waited (-1 if it failed for another reason)
     // Replaces tcp's algorithms for all_reduce and barrier (step 05's reduce_order.h), unless NULL.
     void (*tcp_all_reduce)(struct Mesh *mesh, const struct Collective *collective);
+    struct Wire *wire; // replaces all that tcp sends (beyond/gloo), unless NULL
 
     // Fields of a subgroup (extras/hierarchical).
     struct ProcessGroup *parent; // the group whose subgroup it is; NULL for the group of all ranks

@@ -34,6 +34,8 @@ static const Backend *backend_choose(BackendKind kind, bool on_gpu, int rank, in
     if (kind == BACKEND_AUTO)
         kind = on_gpu && backend_nccl.remedy == NULL ? BACKEND_NCCL : BACKEND_TCP;
 
+    if (kind == BACKEND_GLOO)
+        usage_error("--backend gloo is for beyond/gloo/train_gloo: here take tcp");
     const Backend *backend = backends[kind];
     if (backend->remedy != NULL)
         usage_error("this program was built without %s: %s, or use --backend tcp", backend->name,

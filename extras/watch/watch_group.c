@@ -116,8 +116,8 @@ static void see(void *context, const Collective *collective, CollectiveState sta
 void watch_group_formed(ProcessGroup *pg, const Args *args)
 {
     static Observer observer = { .see = see };
-    if (group != NULL)
-        return; // only one group at a time
+    if (group != NULL || pg->wire != NULL)
+        return; // only one group at a time, and no calls that PyTorch's ranks do not make
     group = pg;
     peers = (Peers){ .rank = pg->rank,
                      .world_size = pg->world_size,

@@ -60,6 +60,10 @@ none_in() {
     done
 }
 
+@test "beyond: Gloo's messages, and copies into PyTorch's buckets" {
+    none_in 2 03_torchrun_env/ddprun --nproc-per-node 2 "$counted/beyond/gloo/train_gloo" $few
+}
+
 @test "03 and 04: two ranks, the cnn and the linear model" {
     for step in 03_torchrun_env 04_slurm_multinode; do
         none_in 2 03_torchrun_env/ddprun --nproc-per-node 2 "$counted/$step/train" $few

@@ -54,6 +54,8 @@ static void execute(Mesh *mesh, const Collective *collective)
     Algorithm *run = is_short ? algorithms[kind].brief : algorithms[kind].lengthy;
     if ((kind == ALL_REDUCE || kind == BARRIER) && collective->pg->tcp_all_reduce != NULL)
         run = collective->pg->tcp_all_reduce;
+    if (collective->pg->wire != NULL)
+        run = collective->pg->wire->run;
     mesh_begin(mesh, collective);
     run(mesh, collective);
 }

@@ -209,7 +209,9 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
     }
     for (int i = 0; i < NUM_RECENT_CALLS; i++)
         mesh->recent[i].sequence = UINT64_MAX;
-    if (n > 1 && !on_demand_form(mesh, pg))
+    if (n > 1 && pg->wire != NULL)
+        pg->wire->connect(mesh, pg);
+    else if (n > 1 && !on_demand_form(mesh, pg))
         connect_all(mesh, pg);
     const int local_ranks = host_env_count("LOCAL_WORLD_SIZE");
     mesh->has_core = (local_ranks > 0 ? local_ranks : n) <= host_num_cores();

@@ -165,6 +165,12 @@ typedef void Algorithm(Mesh *mesh, const Collective *collective);
 Algorithm ring_all_reduce, ring_reduce_scatter, ring_all_gather, doubling_all_reduce;
 Algorithm tree_broadcast, chain_broadcast, direct_collective;
 
+/* Another protocol in place of all this (beyond/gloo), with tcp's queue and threads. */
+typedef struct Wire {
+    void (*connect)(Mesh *mesh, const ProcessGroup *pg); // sets `data` of all others. Collective
+    Algorithm *run; // executes a collective of any kind
+} Wire;
+
 /* ---- extras; a build without them has tcp_no_extras.c ---- */
 
 #define PIPE_ALIGNMENT 128 // alignment of messages; a header is shorter, so it never wraps around

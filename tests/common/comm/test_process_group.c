@@ -175,6 +175,7 @@ static void test_unusable_backends(void **state)
 {
     (void)state;
     const Unusable cases[] = {
+        { BACKEND_GLOO, false, "--backend gloo is for beyond/gloo/train_gloo: here take tcp" },
         { BACKEND_MPI, false, "built without mpi: install Open MPI" },
         { BACKEND_NCCL, false,
           backend_nccl.remedy == NULL ? "needs --device cuda" : "built without nccl" },
