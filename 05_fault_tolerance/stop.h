@@ -21,6 +21,13 @@ typedef struct {
  * EXIT_STOPPED. A second Ctrl-C ends it at once. Local. */
 void stop_listen(void);
 
+/* Returns whether the launcher is Open MPI's mpirun. After SIGTERM to it, it sends the ranks
+ * SIGCONT, SIGTERM after 0.25 s (release 4: 1 s), and SIGKILL after as much again. */
+bool stop_is_hasty(void);
+
+/* Returns whether that SIGCONT has come since the last call: SIGTERM may follow, or nothing. */
+bool stop_is_near(void);
+
 /* Notes that the group has formed: from now on all ranks stop together. Local. */
 void stop_joined(void);
 
