@@ -3,9 +3,8 @@
 #define COMMON_BASE_CUDA_H
 
 #include <cuda_runtime_api.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 
 /* An asynchronous failure (a kernel's bad address) shows at a later call: CUDA_LAUNCH_BLOCKING=1 in
@@ -13,9 +12,13 @@
 #define CUDA_CHECK(call) \
     do { \
         const cudaError_t cuda_error = (call); \
-        CHECK(cuda_error == cudaSuccess, "%s:%d: %s: %s", __FILE__, __LINE__, #call, \
-              cudaGetErrorString(cuda_error)); \
+        CHECK(cuda_error == cudaSuccess, "%s:%d: %s: %s%s", __FILE__, __LINE__, #call, \
+              cudaGetErrorString(cuda_error), CUDA_REMEDY(cuda_error)); \
     } while (0)
+#define CUDA_REMEDY(error) /* if the program has no code that this GPU or this driver takes */ \
+    ((error) == cudaErrorNoKernelImageForDevice || (error) == cudaErrorUnsupportedPtxVersion \
+         ? ": build it here, or with make CUDA_ARCH=all-major" \
+         : "")
 
 /* Returns whether the stream's work is being recorded in a graph. */
 static inline bool cuda_is_captured(cudaStream_t stream)
@@ -34,11 +37,9 @@ static inline bool cuda_is_on_gpu(const void *memory)
 
 /* NCCL 2.30 and later let ranks share a GPU if this variable is 1 (experimental). */
 #define NCCL_MAY_SHARE "NCCL_MULTI_RANK_GPU_ENABLE"
-
 static inline bool nccl_may_share(void)
 {
-    const char *value = getenv(NCCL_MAY_SHARE);
-    return value != NULL && strcmp(value, "1") == 0;
+    return host_env_count(NCCL_MAY_SHARE) == 1;
 }
 
 #endif
