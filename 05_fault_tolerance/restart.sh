@@ -5,7 +5,7 @@
 # request to end goes to the command as SIGUSR1, which such launchers pass on to the ranks; a second Ctrl-C as SIGTERM.
 set -eu
 restart=0 child='' asked=''
-trap '[ -z "$child" ] || kill -USR1 "$child" 2>/dev/null || :; asked=TERM' TERM HUP USR1
+trap '[ -z "$child" ] || kill -USR1 "$child" 2>/dev/null || :; asked=TERM' TERM HUP USR1 USR2
 trap '[ -z "$child" ] || kill -${asked:-USR1} "$child" 2>/dev/null || :; asked=TERM' INT
 # A terminal's Ctrl-C reaches a whole process group; Open MPI's mpirun gives the ranks no time to save after it.
 [ ! -t 0 ] || ! command -v setsid >/dev/null || set -- setsid "$@"

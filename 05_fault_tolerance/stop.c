@@ -29,6 +29,7 @@ static const char *request_name(void)
 {
     return requested == SIGINT    ? "SIGINT"
            : requested == SIGUSR1 ? "SIGUSR1"
+           : requested == SIGUSR2 ? "SIGUSR2"
            : requested == SIGHUP  ? "SIGHUP"
                                   : "SIGTERM";
 }
@@ -85,7 +86,7 @@ bool stop_is_near(void)
 
 void stop_listen(void)
 {
-    static const int requests[] = { SIGTERM, SIGUSR1, SIGINT, SIGHUP };
+    static const int requests[] = { SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP };
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         struct sigaction action;
         SYS_CHECK(sigaction(requests[i], NULL, &action));
