@@ -12,13 +12,9 @@
 #define CUDA_CHECK(call) \
     do { \
         const cudaError_t cuda_error = (call); \
-        CHECK(cuda_error == cudaSuccess, "%s:%d: %s: %s%s", __FILE__, __LINE__, #call, \
-              cudaGetErrorString(cuda_error), CUDA_REMEDY(cuda_error)); \
+        CHECK(cuda_error == cudaSuccess, "%s:%d: %s: %s", __FILE__, __LINE__, #call, \
+              cudaGetErrorString(cuda_error)); \
     } while (0)
-#define CUDA_REMEDY(error) /* if the program has no code that this GPU or this driver takes */ \
-    ((error) == cudaErrorNoKernelImageForDevice || (error) == cudaErrorUnsupportedPtxVersion \
-         ? ": build it here, or with make CUDA_ARCH=all-major" \
-         : "")
 
 /* Returns whether the stream's work is being recorded in a graph. */
 static inline bool cuda_is_captured(cudaStream_t stream)
