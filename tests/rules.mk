@@ -97,9 +97,11 @@ check-browser: all
 check-slurm: all
 	@$(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/against/slurm/*.bats))"
 
-# The mpirun of three MPIs, which pip gets once (2 minutes).
+# The mpirun of three MPIs, which pip gets once (2 minutes), and a table of what each launcher does with signals and statuses.
 check-launchers: all
+	@rm -f $(BUILD)/launchers.txt
 	@$(MAKE) -s test TEST_SOURCES= TESTS="$(call sampled,$(wildcard tests/against/launchers/*.bats))"
+	@cat $(BUILD)/launchers.txt 2>/dev/null || :
 
 # Step 05 under faults: killed, stopped, out of disk; the result is always the same (6 minutes).
 # SEED=N repeats the random moments that a failure names. TORCH_BIN is where torchrun is, if not in PATH.
