@@ -8,13 +8,10 @@
 #include "05_fault_tolerance/snapshot_folder.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <fnmatch.h>
 #include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/folder.h"
@@ -249,20 +246,6 @@ void snapshot_folder_prune(const Checkpoint *checkpoint, uint64_t step, int keep
         safetensors_free(&file);
     }
     folder_free(&folder);
-}
-
-void snapshot_folder_sweep(const char *path)
-{
-    DIR *dir = opendir(path);
-    if (dir == NULL)
-        return;
-    struct stat status;
-    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
-        if (fnmatch("*.safetensors.[0-9]*.tmp", entry->d_name, 0) == 0 &&
-            fstatat(dirfd(dir), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(status.st_mode))
-            unlinkat(dirfd(dir), entry->d_name, 0);
-    closedir(dir);
 }
 
 int restart_count(void)

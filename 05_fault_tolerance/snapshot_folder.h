@@ -46,9 +46,4 @@ int restart_count(void);
 enum { DISK_BYTES = 256 };
 char *snapshot_folder_disk(const char *dir, char text[DISK_BYTES]);
 
-/* Removes the temporary files that killed runs have left in a folder. The folder must be this run's
- * (folder_lock), so that no other run of this step writes there. A program of another step that
- * does write there writes its file again (safetensors_commit). */
-void snapshot_folder_sweep(const char *dir);
-
 #endif

@@ -33,6 +33,7 @@ static void *write_copy(void *argument)
     const char *error = writer->copy.file.error;
     const bool is_free = snapshot_folder_set_aside(writer->checkpoint, &writer->copy);
     const bool is_written = is_free && checkpoint_commit(&writer->copy);
+    writer->seconds = seconds_awake() - writer->since;
     CHECK(is_written || !writer->is_required,
           "%s: make room, or name another folder with --checkpoint-dir", error);
     if (!is_written)

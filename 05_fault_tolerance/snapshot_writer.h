@@ -16,6 +16,7 @@ typedef struct {
     pthread_t thread;
     bool running; // the rest describes the file that it writes, or the last one
     double since; // when it began, on the clock of seconds_awake()
+    _Atomic double seconds; // until the latest was written
     bool is_snapshot; // counts towards --keep
     bool is_required; // the process ends if it fails
     bool is_reported; // reported as slow

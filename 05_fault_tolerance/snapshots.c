@@ -5,16 +5,20 @@
  */
 #include "05_fault_tolerance/snapshots.h"
 
+#include <stdlib.h>
+
+#include "05_fault_tolerance/stop.h"
 #include "common/base/log.h"
+#include "common/base/signals.h"
+
+#define HASTY_SECONDS 0.4 // less than Open MPI 5 leaves from its first signal to SIGKILL
 
 void snapshots_init(Snapshots *snapshots, const Args *args, Checkpoint *checkpoint,
                     ProcessGroup *pg, FlightRecorder *recorder)
 {
     *snapshots = (Snapshots){ .args = args, .checkpoint = checkpoint, .pg = pg };
-    if (pg->rank > 0)
-        return;
-    snapshot_folder_sweep(args->checkpoint_dir);
-    snapshot_writer_init(&snapshots->writer, checkpoint, pg, recorder);
+    if (pg->rank == 0)
+        snapshot_writer_init(&snapshots->writer, checkpoint, pg, recorder);
 }
 
 void snapshots_free(Snapshots *snapshots)
@@ -47,6 +51,7 @@ int snapshots_resume(Snapshots *snapshots)
     LossScale *loss_scale = model->device->loss_scale;
     if (loss_scale != NULL)
         broadcast(pg, loss_scale, sizeof *loss_scale, UINT8, 0);
+    snapshots->stepped = seconds_awake();
     return sampler->epoch;
 }
 
@@ -59,11 +64,35 @@ bool snapshots_check_divergence(Snapshots *snapshots)
     return divergence.weights == 0;
 }
 
+/* Open MPI's mpirun may kill the ranks before they agree to stop, so after its first signal rank 0
+ * saves the state, which is the same on all. Warns, once, if it would not wait for a step and its
+ * snapshot; not below restart.sh, which turns SIGTERM into SIGUSR1. Training goes on. */
+static void save_in_haste(Snapshots *snapshots, bool is_due)
+{
+    static bool is_said;
+    SnapshotWriter *writer = &snapshots->writer;
+    const double now = seconds_awake(), seconds = now - snapshots->stepped + writer->seconds;
+    snapshots->stepped = now;
+    if (seconds > HASTY_SECONDS && !is_said && getenv("TORCHELASTIC_RESTART_COUNT") == NULL) {
+        log_warning("it may take %.1f s until a snapshot is on disk, but Open MPI's mpirun kills "
+                    "the ranks 0.5 s after SIGTERM: to stop them, send it SIGUSR1",
+                    seconds);
+        is_said = true;
+    }
+    if (stop_is_near() && !is_due &&
+        model_divergence(snapshots->checkpoint->optim->model).weights == 0 &&
+        snapshot_writer_is_free(writer))
+        snapshot_writer_start(writer, NULL);
+}
+
 void snapshots_step(Snapshots *snapshots)
 {
     const uint64_t every = (uint64_t)snapshots->args->save_every_steps;
     const uint64_t step = snapshots->checkpoint->optim->model->step;
-    if (every == 0 || step % every != 0)
+    const bool is_due = every > 0 && step % every == 0;
+    if (stop_is_hasty() && snapshots->pg->rank == 0)
+        save_in_haste(snapshots, is_due);
+    if (!is_due)
         return;
     snapshots_check_divergence(snapshots);
     if (snapshots->pg->rank == 0 && snapshot_writer_is_free(&snapshots->writer))

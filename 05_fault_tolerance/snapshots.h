@@ -14,6 +14,7 @@ typedef struct {
     Checkpoint *checkpoint; // what is saved
     ProcessGroup *pg;
     SnapshotWriter writer; // on rank 0
+    double stepped; // end of the latest step, on the clock of seconds_awake()
 } Snapshots;
 
 /* Pointers are borrowed. args: checkpoint_dir, resume, init_from, save_every_steps, keep. The
@@ -32,7 +33,8 @@ int snapshots_resume(Snapshots *snapshots);
  * copy. If the previous snapshot is still being written and more than two seconds old, this one is
  * skipped. A snapshot that cannot be written causes a warning; earlier ones stay, --keep of them at
  * most. Only rank 0 writes. Collective: before a snapshot the ranks check that the training has not
- * diverged. */
+ * diverged. Under Open MPI's mpirun rank 0 also takes one at its first signal (stop_is_near), and
+ * warns if that takes longer than mpirun waits. */
 void snapshots_step(Snapshots *snapshots);
 
 /* Does the same for the checkpoint of a finished epoch, if --save-every asks for it; but it is

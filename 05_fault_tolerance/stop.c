@@ -12,6 +12,7 @@
 #include "05_fault_tolerance/stop.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -22,11 +23,13 @@
 
 static volatile sig_atomic_t requested; // the latest signal; 0 if none
 static volatile sig_atomic_t joined; // the group has formed
+static volatile sig_atomic_t warned; // SIGCONT has come since the last look
 
 static const char *request_name(void)
 {
     return requested == SIGINT    ? "SIGINT"
            : requested == SIGUSR1 ? "SIGUSR1"
+           : requested == SIGUSR2 ? "SIGUSR2"
            : requested == SIGHUP  ? "SIGHUP"
                                   : "SIGTERM";
 }
@@ -63,9 +66,27 @@ static void on_signal(int signal_number)
     }
 }
 
+static void on_warning(int unused)
+{
+    (void)unused;
+    warned = true;
+}
+
+bool stop_is_hasty(void)
+{
+    return getenv("OMPI_COMM_WORLD_RANK") != NULL;
+}
+
+bool stop_is_near(void)
+{
+    const bool is_near = warned;
+    warned = false;
+    return is_near;
+}
+
 void stop_listen(void)
 {
-    static const int requests[] = { SIGTERM, SIGUSR1, SIGINT, SIGHUP };
+    static const int requests[] = { SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP };
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         struct sigaction action;
         SYS_CHECK(sigaction(requests[i], NULL, &action));
@@ -76,6 +97,9 @@ void stop_listen(void)
     }
     const struct sigaction alarm_action = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
     SYS_CHECK(sigaction(SIGALRM, &alarm_action, NULL));
+    const struct sigaction warning = { .sa_handler = on_warning, .sa_flags = SA_RESTART };
+    if (stop_is_hasty())
+        SYS_CHECK(sigaction(SIGCONT, &warning, NULL));
 }
 
 void stop_joined(void)

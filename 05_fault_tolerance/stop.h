@@ -15,11 +15,18 @@ typedef struct {
     bool agreed; // all ranks know that all of them stop
 } StopRequest;
 
-/* Makes SIGTERM, SIGHUP, SIGUSR1 and SIGINT requests to stop from now on, unless ignored (as under
- * nohup or a shell's "&"); those that arrive before training take effect in its first steps. If the
- * group does not form within seconds of the first, the process reports it and ends with
- * EXIT_STOPPED. A second Ctrl-C ends it at once. Local. */
+/* Makes SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 (of Grid Engine's qsub -notify) and SIGINT requests to
+ * stop from now on, unless ignored (as under nohup or a shell's "&"); those that arrive before
+ * training take effect in its first steps. If the group does not form within seconds of the first,
+ * the process reports it and ends with EXIT_STOPPED. A second Ctrl-C ends it at once. Local. */
 void stop_listen(void);
+
+/* Returns whether the launcher is Open MPI's mpirun. After SIGTERM to it, it sends the ranks
+ * SIGCONT, SIGTERM after 0.25 s (release 4: 1 s), and SIGKILL after as much again. */
+bool stop_is_hasty(void);
+
+/* Returns whether that SIGCONT has come since the last call: SIGTERM may follow, or nothing. */
+bool stop_is_near(void);
 
 /* Notes that the group has formed: from now on all ranks stop together. Local. */
 void stop_joined(void);

@@ -23,7 +23,7 @@ const char *comfort_guess(const struct Option *options, int step, const char *ty
  */
 const char *comfort_meaning(const struct Option *option, const char *text, const char *origin);
 
-/* Prints on rank 0: "trains linear on random, batch 32 x 2 = 64, on cpu; set: --lr 0.05". */
+/* Rank 0 removes what killed runs have left, and prints "trains linear on random, batch 64 ...". */
 void comfort_announce(const struct Args *args, int world_size, const char *device);
 
 /* Returns all options as typed (jansson's json_t); NULL if args_parse did not fill args. */

@@ -3,9 +3,8 @@
 #define COMMON_BASE_CUDA_H
 
 #include <cuda_runtime_api.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "common/base/host.h"
 #include "common/base/log.h"
 
 /* An asynchronous failure (a kernel's bad address) shows at a later call: CUDA_LAUNCH_BLOCKING=1 in
@@ -34,11 +33,9 @@ static inline bool cuda_is_on_gpu(const void *memory)
 
 /* NCCL 2.30 and later let ranks share a GPU if this variable is 1 (experimental). */
 #define NCCL_MAY_SHARE "NCCL_MULTI_RANK_GPU_ENABLE"
-
 static inline bool nccl_may_share(void)
 {
-    const char *value = getenv(NCCL_MAY_SHARE);
-    return value != NULL && strcmp(value, "1") == 0;
+    return host_env_count(NCCL_MAY_SHARE) == 1;
 }
 
 #endif

@@ -1,5 +1,4 @@
-/* Counts the GPUs by asking CUDA, because unlike the driver's files it takes containers, job limits
- * and MIG into account. */
+/* CUDA counts the GPUs: the driver's files ignore containers, job limits and MIG. */
 #include "common/base/host.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -58,25 +59,28 @@ void dist_env_export(const char *name, int value, bool replace)
     SYS_CHECK(setenv(name, text, replace));
 }
 
-/* Returns a port of the job's own under Open MPI, Intel MPI and srun's pmix, else torchrun's. */
+/* Returns a port of the job's own under mpirun and srun's PMI, else torchrun's. */
 static int default_port(void)
 {
-    const char *pmix = getenv("PMIX_NAMESPACE"), *intel = getenv("I_MPI_HYDRA_UUID");
-    const char *id = pmix != NULL ? pmix : intel;
-    return id == NULL ? 29500
-                      : 20000 + (int)(crc32(0, (const Bytef *)id, (uInt)strlen(id)) % 10000);
+    const char *job = getenv("PMIX_NAMESPACE");
+    if (job != NULL)
+        return 20000 + (int)(crc32(0, (const Bytef *)job, (uInt)strlen(job)) % 10000);
+    struct ucred launcher = { .pid = 0 }; // it made the socket on which it answers a rank
+    socklen_t bytes = sizeof launcher;
+    if (host_env_is_set("PMI_FD"))
+        getsockopt(env_number("PMI_FD"), SOL_SOCKET, SO_PEERCRED, &launcher, &bytes);
+    return launcher.pid > 0 ? 20000 + launcher.pid % 10000 : 29500;
 }
 
 static void find_master(DistEnv *env)
 {
-    if (env->local_world_size == env->world_size) {
-        env->master_addr = "127.0.0.1";
-        env->master_port = default_port();
-    }
-    if (host_env_is_set("MASTER_ADDR"))
-        env->master_addr = env_text("MASTER_ADDR");
-    if (host_env_is_set("MASTER_PORT"))
-        env->master_port = env_number("MASTER_PORT");
+    const bool is_one_node = env->local_world_size == env->world_size;
+    env->master_addr = host_env_is_set("MASTER_ADDR") ? env_text("MASTER_ADDR")
+                       : is_one_node                  ? "127.0.0.1"
+                                                      : NULL;
+    env->master_port = host_env_is_set("MASTER_PORT") ? env_number("MASTER_PORT")
+                       : is_one_node                  ? default_port()
+                                                      : 0;
 }
 
 void dist_env_init(DistEnv *env)
@@ -93,9 +97,7 @@ void dist_env_init(DistEnv *env)
     CHECK(env->rank < env->world_size, "%s is %d, but %s is %d: ranks are counted from 0",
           launcher->rank, env->rank, launcher->world_size, env->world_size);
 
-    // Slurm's name for a node comes first, since several of its nodes may be one machine. Without
-    // node numbers, a checksum of the name is used, the same on all ranks of the node.
-    if (host_env_is_set("SLURMD_NODENAME"))
+    if (host_env_is_set("SLURMD_NODENAME")) // several may be one machine
         snprintf(env->host, sizeof env->host, "%s", getenv("SLURMD_NODENAME"));
     else
         gethostname(env->host, sizeof env->host - 1);

@@ -16,11 +16,10 @@ typedef struct {
     char host[64]; // name of this machine
 } DistEnv;
 
-/* Fills env from the variables of launcher_find's launcher. MASTER_ADDR and MASTER_PORT are read
- * under any launcher; if all ranks share a node they default to 127.0.0.1, and to torchrun's port
- * or, under Open MPI and Intel MPI, one of the job's own. Exports torchrun's names for later code:
- * LOCAL_RANK and LOCAL_WORLD_SIZE; and OMP_NUM_THREADS, unless set, if Slurm gives a task cores.
- * Local. Dies with one line if there is no launcher, or the numbers contradict each other. */
+/* Fills env from launcher_find's variables, MASTER_ADDR and MASTER_PORT. If all ranks share a node,
+ * these default to 127.0.0.1, and to torchrun's port or, under mpirun, one of the job's own.
+ * Exports for later code LOCAL_RANK, LOCAL_WORLD_SIZE and, unless set, OMP_NUM_THREADS if Slurm
+ * gives cores. Local. Dies with a line if there is no launcher, or its numbers are wrong. */
 void dist_env_init(DistEnv *env);
 
 /* Exports a number under one of torchrun's names for later code. Local. */

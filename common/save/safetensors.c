@@ -319,8 +319,7 @@ bool safetensors_commit(Safetensors *file)
     CHECK(asprintf(&text, "%8s%-*s", "", (int)width, json) >= 0, "out of memory");
     memcpy(text, &length, sizeof length);
 
-    // A process that dies here leaves the temporary file, and step 05 removes it when it begins
-    // (snapshot_folder_sweep). If that takes ours for such a file, it is written again.
+    // What a killed process leaves, the next start removes; what it takes from us is written again.
     const size_t bytes = sizeof length + width;
     const bool ok =
         write_file(file, text, bytes) || (errno == ENOENT && write_file(file, text, bytes));

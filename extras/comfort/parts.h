@@ -7,6 +7,7 @@
 #include "common/save/safetensors.h"
 
 bool comfort_is_path(const Option *option); // true for a FILE or a DIR
+void leftovers_remove(const char *dir); // the temporary files of killed processes
 
 /* Returns the name most like `typed` of the options listed in that step; NULL if none is near. */
 const char *comfort_nearest(const Option *options, int step, const char *typed, size_t length);

@@ -38,7 +38,10 @@ bool comfort_is_read(void)
 void comfort_announce(const Args *args, int world_size, const char *device)
 {
     char changed[PATH_MAX + 64], model[ARGS_VALUE_BYTES], dataset[ARGS_VALUE_BYTES];
-    if (args->settings == NULL || !log_prints_for_job() || !comfort_is_read())
+    if (!log_prints_for_job())
+        return;
+    leftovers_remove(args->checkpoint_dir);
+    if (args->settings == NULL || !comfort_is_read())
         return;
     write_changed(args, changed, sizeof changed);
     const int batch_size = args_batch_size(args, world_size);

@@ -104,6 +104,16 @@ train() {
     [ "$output" = "train: --device cuda: there is no GPU to be used here: no CUDA-capable device is detected (see nvidia-smi); use --device cpu, or leave it out" ]
 }
 
+@test "no code for this GPU, or PTX that its driver does not take: what to build" {
+    for error in 209 222; do
+        CUDA_STAND_IN_LOAD=$error run 01_single_gpu/run.sh --device cuda --max-steps 1 --checkpoint-dir "$scratch"
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [[ $output == *": build it here, or with make CUDA_ARCH=all-major" ]]
+    done
+    [[ $output == *"the provided PTX was compiled with an unsupported toolchain."* ]]
+}
+
 @test "a fixed order of sums is the CPU's: auto takes it, and cuda says so, status 2" {
     run timeout 900 05_fault_tolerance/run.sh 1 --model linear --reduce-order fixed --max-steps 1 --checkpoint-dir "$scratch"
     echo "$output"

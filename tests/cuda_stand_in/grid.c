@@ -293,6 +293,11 @@ void stand_in_launch(const StandInLaunch *started, const void *given, size_t byt
     if (stand_in_stream_device(stream) != stand_in_device())
         stand_in_fail("%s: device %d is current, the stream is of device %d", started->name,
                       stand_in_device(), stand_in_stream_device(stream));
+    const char *load = getenv("CUDA_STAND_IN_LOAD");
+    if (load != NULL) {
+        stand_in_error((cudaError_t)atoi(load));
+        return;
+    }
     Queued *queued = aligned_alloc(64, (sizeof *queued + bytes + 63) / 64 * 64);
     queued->launch = *started;
     memcpy(queued->arguments, given, bytes);

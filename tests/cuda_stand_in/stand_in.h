@@ -48,7 +48,8 @@
  * a driver for CUDA 12.2. CUDA_STAND_IN_QUERY_SECONDS=N: the first cudaEventQuery takes N seconds,
  * as if it waited for a library that another thread loads; with -1 none ever returns, as on a lost
  * GPU. CUDA_STAND_IN_L2_MIB=N sets the size of the L2 cache (48). CUDA_STAND_IN_LAUNCHES=FILE: at
- * its end a process appends to it how many kernels its GPUs have done.
+ * its end a process appends to it how many kernels its GPUs have done. CUDA_STAND_IN_LOAD=222: no
+ * kernel can be loaded, and every launch fails with that error.
  */
 #ifndef TESTS_CUDA_STAND_IN_H
 #define TESTS_CUDA_STAND_IN_H

@@ -14,7 +14,10 @@ enum { SCRATCH_ALIGNMENT = 256, FACTORS_BYTES = 64, LEAST_CHUNK = 8 << 20 };
 void cuda_check_launch(const char *file, int line, const char *kernel)
 {
     const cudaError_t error = cudaGetLastError();
-    CHECK(error == cudaSuccess, "%s:%d: %s: %s", file, line, kernel, cudaGetErrorString(error));
+    const bool has_no_code =
+        error == cudaErrorNoKernelImageForDevice || error == cudaErrorUnsupportedPtxVersion;
+    CHECK(error == cudaSuccess, "%s:%d: %s: %s%s", file, line, kernel, cudaGetErrorString(error),
+          has_no_code ? ": build it here, or with make CUDA_ARCH=all-major" : "");
 }
 
 static void *cuda_malloc(Device *device, size_t bytes)

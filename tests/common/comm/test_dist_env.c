@@ -3,6 +3,7 @@
  * them, and from invalid variables.
  */
 #include <sched.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "tests/helpers/child.h"
@@ -165,6 +166,26 @@ static void test_port_of_job(void **state)
     assert_int_not_equal(ports[0], ports[2]);
     assert_int_equal(child_run(print_env, NAMED("1", "x MASTER_PORT=7")), 0);
     assert_non_null(strstr(out, "master 127.0.0.1:7 "));
+}
+
+/* Hydra and srun's PMI name no job, but one process of theirs made all sockets of its ranks. */
+static void test_port_of_hydra(void **state)
+{
+    (void)state;
+    char variables[160];
+    int tcp = socket(AF_INET, SOCK_STREAM, 0), pair[2], expected = 20000 + getpid() % 10000;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    const struct {
+        int fd, port;
+    } cases[] = { { pair[0], expected }, { pair[1], expected }, { tcp, 29500 }, { 999, 29500 } };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        snprintf(variables, sizeof variables,
+                 "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 PMI_FD=%d",
+                 cases[i].fd);
+        assert_int_equal(child_run(print_env, variables), 0);
+        assert_int_equal(atoi(strstr(out, "127.0.0.1:") + 10), cases[i].port);
+    }
+    close(tcp), close(pair[0]), close(pair[1]);
 }
 
 /* Where nothing says how many ranks share the machine, other variables do. */
@@ -446,19 +467,13 @@ static void test_steps_without_launcher(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launchers),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_port_of_job),
-        cmocka_unit_test(test_local_ranks),
-        cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_tasks_per_node),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_left_over),
-        cmocka_unit_test(test_master_left_over),
-        cmocka_unit_test(test_overcommitted),
-        cmocka_unit_test(test_agent_store_left_over),
-        cmocka_unit_test(test_line),
-        cmocka_unit_test(test_steps_without_launcher),
+        cmocka_unit_test(test_launchers),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_port_of_job),    cmocka_unit_test(test_port_of_hydra),
+        cmocka_unit_test(test_local_ranks),    cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_tasks_per_node), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_left_over),      cmocka_unit_test(test_master_left_over),
+        cmocka_unit_test(test_overcommitted),  cmocka_unit_test(test_agent_store_left_over),
+        cmocka_unit_test(test_line),           cmocka_unit_test(test_steps_without_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,7 +99,10 @@ static inline void stand_in_start(const char *name, dim3 grid, dim3 block, cudaS
 }
 
 #define LAUNCH(kernel, grid, block, stream, ...) \
-    stand_in_start(#kernel, grid, block, stream, kernel, __VA_ARGS__)
+    do { \
+        stand_in_start(#kernel, grid, block, stream, kernel, __VA_ARGS__); \
+        cuda_check_launch(__FILE__, __LINE__, #kernel); \
+    } while (0)
 
 using std::max;
 using std::min;

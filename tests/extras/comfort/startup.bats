@@ -46,6 +46,16 @@ through_pipe() {
     done
 }
 
+@test "the next start of any step removes what a killed run has left of its checkpoints" {
+    mkdir "$OUT/c"
+    for step in 01_single_gpu 02_multi_gpu_spawn 03_torchrun_env 04_slurm_multinode 05_fault_tolerance; do
+        : >"$OUT/c/linear_random.safetensors.12.tmp"
+        case $step in 01* | 02*) launch= ;; *) launch="$DDPRUN --nproc-per-node 1" ;; esac
+        $launch $step/train 0 $LINEAR --checkpoint-dir "$OUT/c"
+        [ ! -e "$OUT/c/linear_random.safetensors.12.tmp" ]
+    done
+}
+
 @test "run.json has all options of the step, as they would be typed" {
     printf 'lr: 0.05\n' >"$OUT/c.yaml"
     $DDPRUN --nproc-per-node 2 $TRAIN 1 $LINEAR --config "$OUT/c.yaml" --max-steps 1 --metrics-dir "$OUT/m" --checkpoint-dir "$OUT/c"

@@ -65,6 +65,7 @@ static void test_all_leave_together(void **state)
         { NOBODY, 0, 0, 0, NUM_STEPS, 0 },
         { 0, SIGTERM, 3, 0, NUM_STEPS, 4 }, // sent with the next step
         { 2, SIGUSR1, 3, 0, NUM_STEPS, 4 },
+        { 2, SIGUSR2, 3, 0, NUM_STEPS, 4 },
         { 1, SIGINT, 3, 0, NUM_STEPS, 4 },
         { ALL, SIGTERM, 3, 0, NUM_STEPS, 4 },
         { 1, SIGTERM, 0, 0, NUM_STEPS, 1 }, // before the first step
