@@ -83,9 +83,10 @@
 #   make check-bare        fresh machines; as root (20 minutes)
 # Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, CUDNN=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (for other
 # machines than this), FMA=0 (no a * b + c in one instruction: the bits of docs/moving/play.html), CUDA_HOME=DIR,
-# NCCL_HOME=DIR, CUDNN_HOME=DIR, MPI_HOME=DIR (where these are), CUDA_ARCH=sm_90 (for these GPUs alone; else for this
-# machine's, or without one for all, which takes three times as long), V=1 (show the commands), ONLY=NAME (of the tests,
-# this file alone, with or without its folder: for make test and every check).
+# NCCL_HOME=DIR, CUDNN_HOME=DIR, MPI_HOME=DIR (where these are), CUDA_ARCH=all-major (for every GPU, which takes
+# three times as long; else for this machine's, or without one for the oldest, which newer GPUs compile anew when a program
+# starts, if their driver knows this CUDA), V=1 (show the commands), ONLY=NAME (of the tests, this file alone, with or
+# without its folder: for make test and every check).
 
 BUILD     ?= build
 # A lab, a trap, a quiz, or a program from outside the tree, is compiled with the choices of the library that is there.
@@ -95,7 +96,7 @@ endif
 
 CC        ?= cc
 CUDA_HOME ?= $(shell tools/cuda_home.sh)
-CUDA_ARCH ?= $(if $(wildcard /dev/nvidia0 /dev/dxg),native,all-major)
+CUDA_ARCH ?= $(if $(wildcard /dev/nvidia0 /dev/dxg),native,sm_75)
 MARCH     ?= native
 OPENMP    ?= -fopenmp
 CFLAGS    ?= -O3 -g

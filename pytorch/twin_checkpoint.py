@@ -11,12 +11,10 @@ STATES = {"sgd": ["momentum_buffer"], "adam": ["exp_avg", "exp_avg_sq"], "adamw"
           "adadelta": ["square_avg", "acc_delta"]}  # of each parameter
 
 
-def checksum(tensors, names):
-    """CRC-32 of names and numbers, in the order of the file."""
-    crc = 0
-    for name in names:
-        crc = zlib.crc32(tensors[name].contiguous().numpy().tobytes(), zlib.crc32(name.encode(), crc))
-    return "%08x" % crc
+def checksum(tensors):
+    """The sum of each tensor's CRC-32, over its name and numbers, so their order does not matter."""
+    crcs = (zlib.crc32(tensor.contiguous().numpy().tobytes(), zlib.crc32(name.encode())) for name, tensor in tensors.items())
+    return "%08x" % (sum(crcs) % 2**32)
 
 
 def read_file(path):
@@ -29,15 +27,14 @@ def read_file(path):
         raise ValueError(str(error)) from None
     header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
     metadata = header.pop("__metadata__", {})
-    if "ddp_c_version" in metadata and metadata.get("checksum") not in (None, checksum(tensors, header)):
+    if "ddp_c_version" in metadata and metadata.get("tensors_checksum") not in (None, checksum(tensors)):
         raise ValueError("its tensors do not have the checksum it names")
     return tensors, metadata
 
 
 def write_file(path, tensors, metadata):
     """Written aside, then renamed: nobody ever sees half a file under this name."""
-    names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))  # as safetensors lays them out
-    metadata["checksum"] = checksum(tensors, names)
+    metadata["tensors_checksum"] = checksum(tensors)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     aside = "%s.%d.tmp" % (path, os.getpid())
     with open(aside, "wb") as file:

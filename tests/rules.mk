@@ -97,11 +97,9 @@ check-browser: all
 check-slurm: all
 	@$(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/against/slurm/*.bats))"
 
-# The mpirun of three MPIs, which pip gets once (2 minutes), and a table of what each launcher does with signals and statuses.
+# The mpirun of three MPIs, which pip gets once (2 minutes).
 check-launchers: all
-	@rm -f $(BUILD)/launchers.txt
 	@$(MAKE) -s test TEST_SOURCES= TESTS="$(call sampled,$(wildcard tests/against/launchers/*.bats))"
-	@cat $(BUILD)/launchers.txt 2>/dev/null || :
 
 # Our checkpoints, curves and traces in other tools, and their files here: the table is in tests/against/formats (2 minutes).
 # Each file gets its packages from PyPI, once, in pinned versions.

@@ -59,7 +59,7 @@ left_out=$(sed -n "s/^\(EXTRAS\|MPI\|CUDA\|NCCL\|CUDNN\)=0\$/\1=0/p" "${BUILD:-b
 [ "$all" = no ] || [ -z "$left_out" ] || row no 'in this build' "${left_out% }; to build a part in: make, with 1 instead of 0"
 
 if command -v nvcc >/dev/null && ! ls /dev/nvidia0 /dev/dxg >/dev/null 2>&1; then
-    other yes 'GPU code' 'for all that this CUDA knows; for one kind, a third of the time: make CUDA_ARCH=sm_90'
+    other yes 'GPU code' 'for the oldest GPUs; newer ones compile it anew at each start, if their driver knows this CUDA. For all: make CUDA_ARCH=all-major'
 fi
 row yes cores "$(nproc) of $(getconf _NPROCESSORS_ONLN) for this process"
 for vectors in avx2 avx512f; do

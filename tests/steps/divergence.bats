@@ -79,7 +79,7 @@ import json, struct, sys
 content = open(sys.argv[1], "rb").read()
 (length,) = struct.unpack("<Q", content[:8])
 header = json.loads(content[8 : 8 + length])
-header["__metadata__"].pop("checksum")
+header["__metadata__"].pop("tensors_checksum")
 header["__metadata__"].pop("metadata_checksum")
 data = bytearray(content[8 + length :])
 begin = header["weight"]["data_offsets"][0]

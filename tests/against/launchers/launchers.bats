@@ -160,21 +160,6 @@ END
     done
 }
 
-@test "the table of statuses, which make check-launchers prints" {
-    for mpi in $MPIS; do
-        [[ $mpi == *mpich* || $mpi == *impi* ]] && set -- "$@" "$mpi/mpiexec" || set -- "$@" "$mpi/mpirun"
-    done
-    timeout 250 tests/against/launchers/table.sh "$@" >"${BUILD:-build}/launchers.txt"
-    cat "${BUILD:-build}/launchers.txt"
-    for mpi in $MPIS; do # what docs/slurm.md promises
-        case $mpi in
-        *mpich*) grep -q '^mpiexec 5.0.2 .* 75 * 75 * 5 * 9$' "${BUILD:-build}/launchers.txt" ;;
-        *impi*) grep -q '^mpiexec 2021[0-9.]* .* 75 * 75 * 5 * 137$' "${BUILD:-build}/launchers.txt" ;;
-        *openmpi*) grep -q '^mpirun 5.0.11 .* 1 * 75 * 5 * 137$' "${BUILD:-build}/launchers.txt" ;;
-        esac
-    done
-}
-
 @test "--backend mpi of a build for another MPI: which one, and which make" {
     grep -q MPI=1 "${BUILD:-build}/parts" || skip "built without MPI"
     here=$(mpirun --version 2>&1 | grep -c 'Open MPI' || true)
