@@ -13,7 +13,8 @@ STATES = {"sgd": ["momentum_buffer"], "adam": ["exp_avg", "exp_avg_sq"], "adamw"
 
 def checksum(tensors):
     """The sum of each tensor's CRC-32, over its name and numbers, so their order does not matter."""
-    crcs = (zlib.crc32(tensor.contiguous().numpy().tobytes(), zlib.crc32(name.encode())) for name, tensor in tensors.items())
+    crcs = [zlib.crc32(tensor.contiguous().numpy().tobytes(), zlib.crc32(name.encode()))
+            for name, tensor in tensors.items()]
     return "%08x" % (sum(crcs) % 2**32)
 
 
