@@ -5,9 +5,11 @@
 Whatever happens, every job must end with the tensors, byte for byte, of one that nothing happened
 to, and leave no process, shared memory or temporary file behind. Who ends is started again, as a
 cluster's scheduler would. The last lines tell how long it took until each kind of fault was
-noticed, and until the ranks trained again; then the counts.
+noticed, and until the ranks trained again; then the counts. As root, in a network and with disks
+of its own: only there can a cable be cut (the two launchers are two hosts), or a disk be full.
 """
 import argparse
+import atexit
 import json
 import os
 import random
@@ -22,18 +24,22 @@ import sys
 import time
 
 TRAIN, DDPRUN = "05_fault_tolerance/train", "05_fault_tolerance/ddprun"
+SURVIVES = "05_fault_tolerance/reconfigure/train_reconfigure"
 LINEAR = "--model linear --momentum 0.9 --save-every 0 --save-every-steps 13 --log-interval 100000"
 JOBS = {  # ranks of each launcher; what they train
     "one": ([3], LINEAR + " --epochs 250 --check-sync 1"),
     "two": ([1, 1], LINEAR + " --epochs 200 --global-batch-size 64 --reduce-order fixed"),
+    "survivors": ([3], LINEAR + " --epochs 250"),
     "cnn": ([2], "--epochs 2 --num-samples 960 --save-every 1 --save-every-steps 2 --optimizer adam"),
 }
 STOP_TIMEOUT = 6  # seconds until a rank is missed; a launcher: HEARTBEATS halves of one
 HEARTBEATS = 10
 TIMEOUT = 300  # for whatever must happen
 FAULTS = ["kill-rank", "kill-rank", "kill-launcher", "stop-rank", "term-rank", "term-launcher",
-          "usr1-launcher", "freeze-launcher"]
-NOTICED = re.compile(r"restarting the group|stop after the next step|fatal: |out of reach")
+          "usr1-launcher", "freeze-launcher", "strangers"]
+OWN_FAULTS = ["cut-link", "full-disk"]  # in a network and with a disk of the soak's own
+DISK_BYTES = 128 << 20  # of a job
+NOTICED = re.compile(r"restarting the group|stop after the next step|fatal: |out of reach|goes on")
 TRAINS = re.compile(r"^\[CPU0\] Epoch ", re.M)
 BROKEN = re.compile(r".*(?:SIGSEGV|SIGABRT|SIGBUS|SIGFPE|SIGILL|nonsense|out of memory|[Ss]anitizer).*")
 
@@ -79,6 +85,12 @@ def send(pid, number):
         pass  # it has just ended
 
 
+def has_secrets():
+    """Whether this build can use a secret (extras/secret)."""
+    with open(TRAIN, "rb") as file:
+        return b"ddp secret" in file.read()
+
+
 def free_port():
     """Below those that connections get: no process takes it while a launcher is down."""
     while True:
@@ -97,6 +109,35 @@ def tensors(path):
         return header, file.read()
 
 
+class World:
+    """A network of the soak's own: two hosts with a cable between them, the second one as a process that holds it."""
+
+    ADDRESS = "10.77.0.1"
+
+    def __init__(self):
+        self.second = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        atexit.register(self.second.kill)
+        await_until("a second host", lambda: os.readlink(f"/proc/{self.second.pid}/ns/net") != os.readlink("/proc/self/ns/net"))
+        self.ip("link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", str(self.second.pid))
+        for number, host in enumerate(([], self.on_second())):
+            self.ip("link", "set", "lo", "up", host=host)
+            self.ip("address", "add", f"10.77.0.{number + 1}/24", "dev", "cable", host=host)
+            self.ip("link", "set", "cable", "up", host=host)
+
+    def on_second(self):
+        return ["nsenter", f"--net=/proc/{self.second.pid}/ns/net"]
+
+    @staticmethod
+    def ip(*words, host=()):
+        subprocess.run([*host, "ip", *words], check=True)
+
+    @staticmethod
+    def possible():
+        """Whether this process may have a network and mounts of its own."""
+        return os.getuid() == 0 and subprocess.run(["unshare", "--net", "--mount", "sh", "-c", "ip link add type veth && mount -t tmpfs none /mnt"],
+                                                   stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
 class Job:
     """One training, from its first start to its final checkpoint."""
 
@@ -108,6 +149,11 @@ class Job:
         self.result = f"{self.checkpoints}/{'cnn_digits' if name == 'cnn' else 'linear_random'}.safetensors"
         os.makedirs(self.temp)
         self.log = open(f"{folder}/log", "ab")
+        with open(f"{folder}/secret", "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(os.urandom(32))
+        if world and disturbed:
+            os.mkdir(self.checkpoints)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", self.checkpoints], check=True)
         self.agents = [None] * len(self.ranks)
         self.launches = self.strikes = self.killed = 0
         self.done = False
@@ -117,12 +163,13 @@ class Job:
         return f"CHAOS={self.folder}/{agent}"
 
     def command(self, agent):
-        command = [DDPRUN, "--nproc-per-node", str(self.ranks[agent]), "--max-restarts", "1000"]
+        command = world.on_second() if world and agent == 1 else []
+        command += [DDPRUN, "--nproc-per-node", str(self.ranks[agent]), "--max-restarts", "1000"]
         if len(self.ranks) > 1:
             command += ["--nnodes", f"1:{len(self.ranks)}", "--rdzv-endpoint",
-                        f"127.0.0.1:{self.port}", "--rdzv-conf", "last_call_timeout=0.3,"
+                        f"{World.ADDRESS if world else '127.0.0.1'}:{self.port}", "--rdzv-conf", "last_call_timeout=0.3,"
                         f"keep_alive_interval=0.5,keep_alive_max_attempt={HEARTBEATS}"]
-        command += [TRAIN, *self.options.split(), "--threads", "1", "--timeout", str(STOP_TIMEOUT),
+        command += [SURVIVES if self.name == "survivors" else TRAIN, *self.options.split(), "--threads", "1", "--timeout", str(STOP_TIMEOUT),
                     "--checkpoint-dir", self.checkpoints]
         return command + (self.injection() if self.disturbed else [])
 
@@ -145,6 +192,8 @@ class Job:
     def start(self, agent):
         key, value = self.mark(agent).split("=")
         environ = os.environ | {key: value, "TMPDIR": self.temp}
+        environ |= {"DDP_SECRET_FILE": f"{self.folder}/secret"} if has_secrets() else {}
+        environ |= {"DDP_RECONFIGURE": "1"} if self.name == "survivors" else {}
         self.agents[agent] = subprocess.Popen(
             self.command(agent), env=environ, stdin=subprocess.DEVNULL, stdout=self.log,
             stderr=self.log, start_new_session=True)
@@ -192,6 +241,9 @@ class Job:
 
     def strike(self, kind):
         """Does the fault. Returns whether there was anybody to do it to."""
+        if kind in ("strangers", *OWN_FAULTS):
+            self.strikes += 1
+            return {"strangers": self.strangers, "cut-link": self.cut_link, "full-disk": self.fill_disk}[kind]()
         what, target = kind.split("-")
         pids = [agent.pid for agent in self.agents if agent and agent.poll() is None]
         pids = self.rank_pids() if target == "rank" else pids
@@ -237,6 +289,40 @@ class Job:
             time.sleep(0.05)
         send(pid, signal.SIGCONT)
 
+    def pass_time(self):
+        """Keeps the job running for a while, in which nothing else is done to it."""
+        end = time.monotonic() + self.dice.choice([0.3, 1, 3, 9])
+        while time.monotonic() < end:
+            self.keep_up()
+            time.sleep(0.05)
+
+    def strangers(self):
+        """All that strangers may do to the ports of the first launcher and its ranks."""
+        pids = list(processes(self.mark(0)))
+        with subprocess.Popen([sys.executable, "tests/steps/attacker.py", *map(str, pids)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as attacker:
+            self.pass_time()
+            attacker.terminate()
+        return bool(pids)
+
+    def cut_link(self):
+        if len(self.ranks) == 1:
+            return False
+        world.ip("link", "set", "cable", "down")
+        self.pass_time()
+        world.ip("link", "set", "cable", "up")
+        return True
+
+    def fill_disk(self):
+        ballast = f"{self.checkpoints}/ballast"
+        try:
+            with open(ballast, "wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(1 << 16))
+        except OSError:
+            self.pass_time()  # it is full
+        os.remove(ballast)
+        return True
+
     def verify(self, reference):
         await_until("everybody to be gone", lambda: not any(
             processes(self.mark(agent)) for agent in range(len(self.ranks))))
@@ -255,6 +341,8 @@ class Job:
             for pid in processes(self.mark(agent)):
                 send(pid, signal.SIGKILL)
         self.log.close()
+        if world and self.disturbed:
+            subprocess.run(["umount", "--lazy", self.checkpoints], check=True)
 
 
 def fault(job, kind):
@@ -264,7 +352,7 @@ def fault(job, kind):
     if not job.strike(kind):
         return
     count[kind] = count.get(kind, 0) + 1
-    if kind == "freeze-launcher" or job.dice.random() < 0.25:
+    if kind in ("freeze-launcher", "strangers", *OWN_FAULTS) or job.dice.random() < 0.25:
         return
     noticed = again = None
     while again is None and time.monotonic() < begun + TIMEOUT:
@@ -315,7 +403,7 @@ def soak(args):
     begun = time.monotonic()
 
     def enough():
-        faults = sum(n for kind, n in count.items() if "-" in kind)
+        faults = sum(n for kind, n in count.items() if kind in FAULTS + OWN_FAULTS)
         return time.monotonic() > begun + args.seconds or faults >= args.faults
 
     while not enough():
@@ -341,7 +429,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=float(os.environ.get("CHAOS_SECONDS", 180)))
     parser.add_argument("--faults", type=int, default=1000000)
     parser.add_argument("--job", help="one of " + ", ".join(JOBS))
-    parser.add_argument("--only", default=",".join(FAULTS))
+    parser.add_argument("--only", default=",".join(FAULTS + OWN_FAULTS * (world is not None)))
     parser.add_argument("--seed", type=int, default=int(os.environ.get("SEED") or random.randrange(32768)))
     args = parser.parse_args()
     print(f"SEED={args.seed}", flush=True)
@@ -359,6 +447,13 @@ def main():
     print(f"{jobs} jobs ended with the reference's bytes; {faults}")
 
 
-count, times = {}, {}
+count, times, world = {}, {}, None
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--own-world"]:
+        del sys.argv[1]
+        world = World()
+    elif World.possible():
+        os.execvp("unshare", ["unshare", "--net", "--mount", sys.executable, __file__, "--own-world", *sys.argv[1:]])
+    else:
+        print("no faults of disks and cables: they need root, and a network of the soak's own", flush=True)
     main()
