@@ -20,6 +20,7 @@ os.chdir(TOP)
 import checks
 import judge
 import library
+import orphans
 import runs
 import witness
 
@@ -203,4 +204,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "--data":
         make_data(sys.argv[2])
     else:
+        orphans.end_with_judge(sys.argv[2])
         sys.exit(judge_capstone(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]))

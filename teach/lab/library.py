@@ -20,6 +20,7 @@ TOP = Path(os.path.abspath(__file__)).parents[2]
 os.chdir(TOP)
 
 import journal
+import orphans
 import proofs
 import witness
 
@@ -382,4 +383,5 @@ if __name__ == "__main__":
     if len(sys.argv) != 4 or sys.argv[1] not in LABS:
         sys.exit(__doc__)
     mine = Path(sys.argv[2])
+    orphans.end_with_judge(sys.argv[3])
     sys.exit(judge(sys.argv[1], mine, Path(sys.argv[3]), mine.with_suffix(".rungs")))

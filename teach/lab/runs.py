@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import journal
+import orphans
 import witness
 
 TOP = Path.cwd()  # the top of the tree
@@ -106,15 +107,7 @@ class Run:
 
     def processes(self):
         """The processes that have this run's environment."""
-        mark = f"DDP_JOURNAL={self.folder / 'journal'}".encode()
-        found = []
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                if mark in path.read_bytes().split(b"\0"):
-                    found.append(int(path.parent.name))
-            except OSError:
-                pass  # ended, or another user's
-        return found
+        return orphans.processes("DDP_JOURNAL", self.folder / "journal")
 
     def reach(self, step):
         """Waits until all ranks have done this many steps, or the program ends; did they?"""

@@ -46,6 +46,23 @@ solve() {
     [[ $output == *"yes  it compiles"*"no   rank 0 is in no process group"*"hint: process_group_init"* ]]
 }
 
+@test "a judge that is killed, or gets Ctrl-C, leaves no program running" {
+    cat >"$BATS_TEST_TMPDIR/endless" <<'END'
+#!/bin/sh
+sleep 600 & # a rank
+echo $! >"$0.rank"
+wait
+END
+    chmod +x "$BATS_TEST_TMPDIR/endless"
+    for signal in KILL INT HUP; do
+        rm -rf "$BATS_TEST_TMPDIR"/{endless.rank,runs}
+        env -u LAB_OURS --default-signal=INT,HUP python3 teach/lab/judge.py 02c "$BATS_TEST_TMPDIR/endless"{,} "$BATS_TEST_TMPDIR/runs" 3>&- &
+        timeout 60 sh -c 'until [ -s "$0" ]; do sleep 0.05; done' "$BATS_TEST_TMPDIR/endless.rank"
+        kill -s $signal $!
+        timeout 20 sh -c 'while kill -0 "$0" 2>/dev/null; do sleep 0.05; done' "$(cat "$BATS_TEST_TMPDIR/endless.rank")"
+    done
+}
+
 # bats test_tags=slow
 @test "our own programs pass, every one of them" {
     needs_journals
