@@ -4,34 +4,28 @@
 #include "common/nn/cuda/cuda_launch.h"
 #include "extras/all_reduce_ladder/pair_cuda.h"
 
-static void check(ncclResult_t result, const char *call)
-{
-    CHECK(result == ncclSuccess, "%s: %s", call, ncclGetErrorString(result));
-}
-
 static const char *open(Pair *pair)
 {
     const size_t bytes = pair->numel * sizeof(float);
     ncclUniqueId id; // the communicator's id: rank 0 makes it and shares it with the others
     CUDA_CHECK(cudaMalloc((void **)&pair->data, bytes));
     if (pair->rank == 0)
-        check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+        PAIR_CHECK(ncclGetUniqueId(&id));
     broadcast(pair->pg, &id, sizeof id, UINT8, 0);
-    check(ncclCommInitRank(&pair->comm, 2, id, pair->rank), "ncclCommInitRank");
+    PAIR_CHECK(ncclCommInitRank(&pair->comm, 2, id, pair->rank));
     return NULL;
 }
 
 static void run(Pair *pair)
 {
-    check(ncclAllReduce(pair->data, pair->data, pair->numel, ncclFloat32, ncclSum, pair->comm,
-                        pair->stream),
-          "ncclAllReduce");
+    PAIR_CHECK(ncclAllReduce(pair->data, pair->data, pair->numel, ncclFloat32, ncclSum, pair->comm,
+                             pair->stream));
 }
 
 static void close(Pair *pair)
 {
     CUDA_CHECK(cudaStreamSynchronize(pair->stream));
-    check(ncclCommDestroy(pair->comm), "ncclCommDestroy");
+    PAIR_CHECK(ncclCommDestroy(pair->comm));
     CUDA_CHECK(cudaFree(pair->data));
 }
 

@@ -14,41 +14,34 @@ ncclCommWindowRegister(ncclComm_t, void *, size_t, ncclWindow_t *, int);
 ncclResult_t __attribute__((weak)) ncclCommWindowDeregister(ncclComm_t, ncclWindow_t);
 }
 
-static void check(ncclResult_t result, const char *call)
-{
-    CHECK(result == ncclSuccess, "%s: %s", call, ncclGetErrorString(result));
-}
-
 static const char *open(Pair *pair)
 {
     const size_t bytes = pair->numel * sizeof(float);
     ncclUniqueId id; // the communicator's id: rank 0 makes it and shares it with the others
     if (ncclCommWindowRegister == NULL)
         return "needs NCCL 2.27 or newer";
-    check(ncclMemAlloc((void **)&pair->data, bytes), "ncclMemAlloc");
+    PAIR_CHECK(ncclMemAlloc((void **)&pair->data, bytes));
     if (pair->rank == 0)
-        check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+        PAIR_CHECK(ncclGetUniqueId(&id));
     broadcast(pair->pg, &id, sizeof id, UINT8, 0);
-    check(ncclCommInitRank(&pair->comm, 2, id, pair->rank), "ncclCommInitRank");
-    check(ncclCommWindowRegister(pair->comm, pair->data, bytes, &pair->window,
-                                 NCCL_WIN_COLL_SYMMETRIC),
-          "ncclCommWindowRegister");
+    PAIR_CHECK(ncclCommInitRank(&pair->comm, 2, id, pair->rank));
+    PAIR_CHECK(ncclCommWindowRegister(pair->comm, pair->data, bytes, &pair->window,
+                                      NCCL_WIN_COLL_SYMMETRIC));
     return NULL;
 }
 
 static void run(Pair *pair)
 {
-    check(ncclAllReduce(pair->data, pair->data, pair->numel, ncclFloat32, ncclSum, pair->comm,
-                        pair->stream),
-          "ncclAllReduce");
+    PAIR_CHECK(ncclAllReduce(pair->data, pair->data, pair->numel, ncclFloat32, ncclSum, pair->comm,
+                             pair->stream));
 }
 
 static void close(Pair *pair)
 {
     CUDA_CHECK(cudaStreamSynchronize(pair->stream));
-    check(ncclCommWindowDeregister(pair->comm, pair->window), "ncclCommWindowDeregister");
-    check(ncclCommDestroy(pair->comm), "ncclCommDestroy");
-    check(ncclMemFree(pair->data), "ncclMemFree");
+    PAIR_CHECK(ncclCommWindowDeregister(pair->comm, pair->window));
+    PAIR_CHECK(ncclCommDestroy(pair->comm));
+    PAIR_CHECK(ncclMemFree(pair->data));
 }
 
 const PairRung rung_symmetric = { "NCCL, symmetric", open, run, close };

@@ -21,11 +21,6 @@ ncclResult_t __attribute__((weak)) ncclDevCommDestroy(ncclComm_t, ncclDevComm_t 
 
 static ncclDevComm_t device; // the communicator as a kernel sees it
 
-static void check(ncclResult_t result, const char *call)
-{
-    CHECK(result == ncclSuccess, "%s: %s", call, ncclGetErrorString(result));
-}
-
 static __global__ void sum(ncclDevComm_t device, ncclWindow_t window, size_t numel)
 {
     // LSA: GPUs that load from and store to each other's memory. A barrier for each block.
@@ -58,7 +53,7 @@ static const char *open(Pair *pair)
     ncclDevCommRequirements_t needs = {};
 #endif
     needs.lsaBarrierCount = BLOCKS;
-    check(ncclDevCommCreate(pair->comm, &needs, &device), "ncclDevCommCreate");
+    PAIR_CHECK(ncclDevCommCreate(pair->comm, &needs, &device));
     return NULL;
 }
 
@@ -70,7 +65,7 @@ static void run(Pair *pair)
 static void close(Pair *pair)
 {
     CUDA_CHECK(cudaStreamSynchronize(pair->stream));
-    check(ncclDevCommDestroy(pair->comm, &device), "ncclDevCommDestroy");
+    PAIR_CHECK(ncclDevCommDestroy(pair->comm, &device));
     rung_symmetric.close(pair);
 }
 

@@ -39,6 +39,13 @@ typedef struct {
     void (*close)(Pair *pair);
 } PairRung;
 
+/* Ends the process if a call of NCCL fails; for rungs, which include <nccl.h> themselves. */
+#define PAIR_CHECK(call) \
+    do { \
+        const ncclResult_t result = (call); \
+        CHECK(result == ncclSuccess, "%s: %s", #call, ncclGetErrorString(result)); \
+    } while (0)
+
 extern const PairRung rung_by_host, rung_peer_copy, rung_ring_kernel, rung_nccl, rung_symmetric,
     rung_device_api;
 
