@@ -77,6 +77,14 @@ static const struct {
 };
 #define NUM_VALUES (LENGTH(values) - (has_extras ? 0 : 3))
 
+/* Returns true in one of five calls: each option meets some of the values, each value some of the
+ * options, where all of them have met on the command line. */
+static bool in_turn(void)
+{
+    static int turn;
+    return turn++ % 5 == 0;
+}
+
 /* Returns true if an option accepts values[i], none of which is a word of a choice. */
 static bool takes(const Option *option, size_t i)
 {
@@ -157,8 +165,8 @@ static void test_command_line(void **state)
             int status = child_run(parse_words, &(Words){ first_step(option), { joined } });
             check_answer(status, takes(option, i), spelt(option, false), text);
             strcpy(first, out);
-            if (strncmp(text, "--", 2) == 0)
-                continue; // as a separate word it is an option, not a value
+            if (strncmp(text, "--", 2) == 0 || !in_turn())
+                continue; // as a separate word -- begins an option and is no value
             status = child_run(parse_words,
                                &(Words){ first_step(option), { spelt(option, i % 2), text } });
             check_answer(status, takes(option, i), spelt(option, false), text);
@@ -249,6 +257,8 @@ static void test_config_file(void **state)
         if (option->kind == OPTION_ACTION)
             continue;
         for (size_t i = 0; i < NUM_VALUES; i++) {
+            if (!in_turn())
+                continue;
             write_config(option, values[i].text);
             const bool is_text = values[i].text[0] != '\xff'; // otherwise it is not YAML
             snprintf(place, sizeof place, is_text ? "%s:2: %s" : "%s:2: not YAML", config,
