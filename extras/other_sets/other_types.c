@@ -172,7 +172,7 @@ uint8_t *idx_convert(const char *path, int ndim, size_t *shape)
     uint8_t *bytes = to_bytes(&idx);
     free(idx.element);
     memcpy(shape, idx.shape, (size_t)ndim * sizeof *shape);
-    if (is_turned)
+    if (is_turned && idx.numel > 0) // else the file's length has not confirmed the other sizes
         transpose(bytes, shape);
     if (log_prints_for_job())
         log_info("%s: reads %s%s%s", path, types[idx.type].name,

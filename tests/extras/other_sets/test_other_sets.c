@@ -189,6 +189,13 @@ static void test_emnist_is_turned(void **state)
     assert_int_equal(child_run(read_t, mnist_files[0]), 0);
     assert_non_null(strstr(err, "turned"));
     clear();
+
+    // No images, of a size for which no memory suffices.
+    write_idx("emnist-digits-train-images-idx3-ubyte", 8, 3,
+              (uint32_t[]){ 0, UINT32_MAX, UINT32_MAX }, 1, NULL, 0);
+    free(idx_read(folder, mnist_files[0], 3, shape));
+    assert_int_equal(shape[0], 0);
+    clear();
 }
 
 /* The class is the first of eight columns. */
