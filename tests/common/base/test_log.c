@@ -70,6 +70,33 @@ unsigned sleep(unsigned seconds)
     return 0;
 }
 
+static void speak_for_job(const void *context)
+{
+    log_set_rank(*(const int *)context, 4);
+    log_print(log_prints_for_job() ? "for the job" : "silent");
+}
+
+/* A record keeps the first of several errors. */
+static void test_first_error(void **state)
+{
+    (void)state;
+    char copy[8] = "";
+    log_copy_error(copy, sizeof copy);
+    log_last_error((char[]){ "1" }, false, true);
+    log_last_error((char[]){ "2" }, false, true);
+    log_copy_error(NULL, 0);
+    assert_string_equal(copy, "1");
+}
+
+static void test_one_rank_speaks(void **state)
+{
+    (void)state;
+    for (int rank = 0; rank < 3; rank++) {
+        assert_int_equal(child_run(speak_for_job, &rank), 0);
+        assert_string_equal(out, rank == 0 ? "for the job\n" : "silent\n");
+    }
+}
+
 static void misuse(const void *context)
 {
     (void)context;
@@ -266,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_usage_error),     cmocka_unit_test(test_hostile_lines),
         cmocka_unit_test(test_lines_are_whole), cmocka_unit_test(test_die_in_thread),
         cmocka_unit_test(test_clock),           cmocka_unit_test(test_recorded_error),
+        cmocka_unit_test(test_first_error),     cmocka_unit_test(test_one_rank_speaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,29 @@ static void test_lines(void **state)
     run_free(&run);
 }
 
+static void finish_epoch(const void *context)
+{
+    Run run;
+    run_init(&run, *(const int *)context, 7);
+    metrics_test(&run.metrics, 3, 0.5, 3, 4);
+    run_free(&run);
+}
+
+/* Every rank knows the accuracy; rank 0 alone records it. */
+static void test_accuracy(void **state)
+{
+    (void)state;
+    char tests[112];
+    snprintf(tests, sizeof tests, "%s/test.jsonl", dir);
+    for (int rank = 1; rank >= 0; rank--) {
+        assert_int_equal(access(tests, F_OK), -1);
+        assert_int_equal(child_run(finish_epoch, &rank), 0);
+        assert_string_equal(out, "Test Epoch: 3 Loss: 0.5000 Accuracy: 75.00% (3/4)\n");
+    }
+    assert_string_equal(read_file(tests),
+                        "{\"epoch\":3,\"step\":7,\"loss\":0.5,\"accuracy\":0.75}\n");
+}
+
 /* Any float is read back exactly, including the smallest and the largest. */
 static void test_exact(void **state)
 {
@@ -206,6 +229,7 @@ int main(void)
         cmocka_unit_test(test_resume),          cmocka_unit_test(test_off),
         cmocka_unit_test(test_disk_full),       cmocka_unit_test(test_cannot_write),
         cmocka_unit_test(test_no_regular_file), cmocka_unit_test(test_links),
+        cmocka_unit_test(test_accuracy),
     };
     return cmocka_run_group_tests(tests, make_metrics_folder, remove_folder);
 }

@@ -129,6 +129,26 @@ static void test_lengths(void **state)
     unlink(path);
 }
 
+/* Replaces the C library's: a file that another process cuts while it is read. */
+static bool is_cut;
+
+ssize_t read(int fd, void *buffer, size_t bytes)
+{
+    ssize_t (*real)(int, void *, size_t) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "read");
+    return is_cut ? 0 : real(fd, buffer, bytes);
+}
+
+static void test_shrinks(void **state)
+{
+    (void)state;
+    put_header("{}", 0);
+    is_cut = true;
+    assert_refused("cannot read: it became shorter");
+    is_cut = false;
+    unlink(path);
+}
+
 /* Replaces the C library's, to simulate a machine with this much memory (NULL for this machine). */
 static const char *memory_left;
 
@@ -245,9 +265,10 @@ static void test_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers),      cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_long_headers), cmocka_unit_test(test_little_memory),
-        cmocka_unit_test(test_no_file),      cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_headers),       cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_shrinks),       cmocka_unit_test(test_long_headers),
+        cmocka_unit_test(test_little_memory), cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, make_file_folder, remove_empty_folder);
 }
