@@ -334,7 +334,8 @@ class Job:
             raise Failed(broken[0])
         left = [name for name in self.snapshots() if name.endswith(".tmp")]
         if left := left + os.listdir(self.temp)[self.killed:]:  # SIGKILL leaves one folder
-            raise Failed(f"left over: {left}")
+            inside = [f"{folder}: {sorted(names + files)}" for folder, names, files in os.walk(self.temp)]
+            raise Failed(f"left over of {self.launches} starts, {self.killed} of them killed: {left}; {inside}")
 
     def end(self):
         for agent in range(len(self.ranks)):
