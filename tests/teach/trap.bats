@@ -106,7 +106,6 @@ END
         [ "$(grep -c '^hint ' "$file")" -eq 3 ]
         [ "$(grep -c '^story ' "$file")" -ge 2 ]
         grep -q "^## $name: " docs/traps.md
-        grep -q "](#$name-" docs/traps.md
         grep -q "](answers/traps.md#$name-" docs/traps.md
         grep -q "^## $name: " docs/answers/traps.md
         grep -q "trap.py $name " docs/answers/traps.md # the answer shows its symptom
