@@ -1,5 +1,5 @@
 /*
- * seats.h - a launcher's part in going on without a restart (agreement.h): it puts a new process
+ * seats.h - a launcher's part in continuing without a restart (agreement.h): it puts a new process
  * into the seat of a rank that has ended, or that the others suspect. Only where run.sh sets
  * DDP_RECONFIGURE. The launchers of a job replace --max-restarts ranks in all. After that, after
  * errors that would occur again, and if a whole node is lost, a failure ends the attempt as usual.

@@ -96,7 +96,7 @@ def tree():
 
 
 def reconfigure():
-    """Going on without a restart: the same kill, both ways."""
+    """Continuing without a restart: the same kill, both ways."""
     p = Picture(800, 440)
 
     def lane(y, name, first, last, rank, x):
