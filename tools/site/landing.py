@@ -42,11 +42,12 @@ IDEAS = (
 
 
 def inline(markdown):
-    """Code, bold and links of a sentence of the README, as HTML."""
+    """Code, bold, emphasis and links of a sentence of the README, as HTML."""
     text = html.escape(markdown, quote=False)
     text = re.sub(r"`([^`]*)`", r"<code>\1</code>", text)
     text = re.sub(r"\[([^]]*)\]\(([^)#]*?)(?:\.md)?(#[^)]*)?\)", lambda link: f'<a href="{link[2].removeprefix("src:").removesuffix(".html")}.html{link[3] or ""}">{link[1]}</a>', text)
-    return re.sub(r"\*\*([^*]*)\*\*", r"<b>\1</b>", text)
+    text = re.sub(r"\*\*([^*]*)\*\*", r"<b>\1</b>", text)
+    return re.sub(r"(?<!\w)\*([^*\s][^*]*)\*", r"<em>\1</em>", text)
 
 
 def section(readme, title):
@@ -160,6 +161,9 @@ myst:
 <div class="landing"><h2 id="same">1 = 2 = 4 ranks = PyTorch</h2><p>{inline(first_equal.rstrip(":"))}. The losses of steps {which}:</p>
 <div class="equal">{same(equal)}</div>
 <p>{inline(last_equal)} <a href="docs/proof.html">The proof</a></p></div>
+<div class="landing two"><div><h2 id="mixed">Rank 0 in PyTorch, rank 1 in C</h2><p>Two ranks in PyTorch train. Then one of them is a program of this book, which speaks Gloo's protocol, and PyTorch doesn't notice: the lines are the same.</p>
+<p><a href="beyond/gloo/README.html">What it has to say, and when</a></p></div>
+<img src="docs/gloo.svg" alt="A terminal: a job of two ranks in PyTorch, then one of a rank in PyTorch and one in C; the losses are the same"></div>
 <div class="landing"><h2 id="ideas">Six ideas</h2><p>Read the first program from top to bottom. From then on, read only what changes.</p>
 <ol class="cards">{cards(changed)}</ol></div>
 <div class="landing"><h2 id="moving">Pictures that move, from real runs</h2><ul class="moving">

@@ -193,7 +193,7 @@ class Site:
         for path in (p for p in self.files if p.startswith(MOVING) and p.endswith(".html")):
             with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
                 file.write(landing.on_site(read(path)))
-        for name in ("docs/colours.css", "docs/cast.svg"):
+        for name in ("docs/colours.css", "docs/cast.svg", "docs/gloo.svg"):
             shutil.copy2(os.path.join(ROOT, name), f"{folder}/{name}")
         os.makedirs(folder + "/docs/pictures", exist_ok=True)
         for name in re.findall(r'src="../(pictures/\w+.svg)"', "".join(read(p) for p in self.files if p.startswith(MOVING) and p.endswith(".html"))):

@@ -108,6 +108,8 @@ class Site:
             table = [[cell.strip() for cell in row.split("|")] for row in re.findall(r"^\| (?:\d rank|PyTorch).*\|$", file.read(), re.M)]
         assert losses == [row[2:-1] for row in table] and len(losses) == 4, (losses, table)
         assert self.page.evaluate("document.querySelectorAll('.cards > li > a').length") == 6
+        marks = self.page.evaluate("[...document.querySelectorAll('.landing p')].map((p) => p.textContent).filter((text) => /[*`]/.test(text))")
+        assert not marks, f"marks of markdown that nobody should see: {marks}"
         self.shot("landing")
 
     def first_screen(self):
