@@ -259,6 +259,9 @@ def check_failures():
                               (0, signal.SIGSTOP, 1, " in all_reduce #"),
                               (1, signal.SIGKILL, 0, "by peer"),
                               (1, signal.SIGSTOP, 0, "Timed out waiting")), "30")
+    check_ends("pcp", "lost", ((2, signal.SIGKILL, 1, " is gone: connection closed during all_reduce"),
+                               (1, signal.SIGKILL, 2, "by peer")), "30")
+    check_ends("pcc", "lost", ((1, signal.SIGKILL, 2, " is gone: connection closed during all_reduce"),), "30")
     check_ends("pc", "odd", ((None, None, 1, "rank 0 calls broadcast in all_reduce #0 of 100 float32"),), "100")
     check_ends("pc", "longer", ((None, None, 1, "bytes where this rank has"),), "100")
 
