@@ -140,7 +140,8 @@ list() {
         state=open
         [ ! -e "$lab/$name/train.c" ] && [ ! -e "$lab/$name/$name.c" ] || state=begun
         [ ! -e "$lab/$name/done" ] || [ -n "$(find "$lab/$name" -name '*.c' -newer "$lab/$name/done")" ] || state='done'
-        printf '%-8s %-6s %s\n' "$name" "$state" "$(sed -n '1s/^ *//p' "teach/lab/$name.txt")"
+        text=$(grep '^  ' "teach/lab/$name.txt" | tr -s ' \n' ' ')
+        printf '%-15s  %-5s  %s.\n' "$name" "$state" "$(echo "${text%%. *}" | sed 's/^ //; s/[. ]*$//')"
     done
 }
 

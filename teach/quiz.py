@@ -14,9 +14,11 @@ answered right is not asked again until all are. A quiz is a file teach/quiz/CHA
     answer   what the experiment says, and because: why"""
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -145,7 +147,7 @@ class Quiz:
     def ask(self, number):
         """Asks, runs, shows both. False at the end of the input."""
         question = self.questions[number - 1]
-        print(f"\nQuestion {number} of {len(self.questions)}\n" + question.text("ask", "\n"))
+        print(f"\nQuestion {number} of {len(self.questions)}\n" + wrapped(question.text("ask", "\n")))
         form = " or ".join(question.choices) or "a number"
         line = read_line(f"Your answer ({form}): ")
         while line is not None and line.strip() and question.understood(line) is None:
@@ -165,7 +167,7 @@ class Quiz:
         else:
             self.note(number, question.is_right(line, found), line)
             print(question.verdict(line, found))
-            print(question.text("because", "\n"))
+            print(wrapped(question.text("because", "\n")))
         return True
 
     def run(self, numbers):
@@ -190,6 +192,12 @@ def record(name):
         question.record()
     lines = [f"{word} {text}\n" for question in questions for word, text in question.lines]
     (TOP / f"teach/quiz/{name}.txt").write_text("".join(lines))
+
+
+def wrapped(text):
+    """On a terminal, the text with lines that break at words."""
+    width = shutil.get_terminal_size().columns
+    return "\n".join(textwrap.fill(line, width) for line in text.split("\n")) if sys.stdout.isatty() else text
 
 
 def read_line(prompt):

@@ -11,7 +11,7 @@ lab_needs = $(if $(1),$(if $(filter $(library_labs),$(1)),all,$(if $(filter zero
 
 # The labs: the program before a step, to be turned into the step. Make does not fail if parts are missing.
 lab-%: $$(call lab_needs,$$(call lab_is,$$*))
-	@teach/lab.sh $* || [ $$? -ne 2 ]
+	@teach/wrapped.sh teach/lab.sh $* || [ $$? -ne 2 ]
 
 # make check-lab LAB=02b: that one; else the one that was changed last. (The tests have their labs in another folder.)
 lab_folder = $(if $(call lab_is,$(LAB)),lab,$(or $(LAB),lab))
@@ -19,7 +19,7 @@ lab_begun = $(filter-out $(lab_folder)/trap_%,$(wildcard $(foreach name,$(or $(c
     $(lab_folder)/$(name)/train.c $(foreach library,$(filter $(subst *,%,$(name)),$(library_labs)),$(lab_folder)/$(library)/*.c))))
 lab_latest = $(if $(lab_begun),$(notdir $(patsubst %/,%,$(dir $(firstword $(shell ls -t $(lab_begun)))))))
 check-lab: $(if $(filter check-lab,$(MAKECMDGOALS)),$(call lab_needs,$(call lab_is,$(lab_latest))))
-	@teach/lab.sh check || :
+	@teach/wrapped.sh teach/lab.sh check || :
 
 # make progress | head: SIGPIPE ends the program that prints, and that is no failure.
 left_early = [ $$? -eq 141 ]
@@ -66,7 +66,7 @@ mine: 03 05
 	+@teach/mine.sh
 
 lab:
-	@teach/lab.sh list || $(left_early)
+	@teach/wrapped.sh teach/lab.sh list || $(left_early)
 
 trap:
 	@teach/trap.py list || $(left_early)
@@ -76,20 +76,20 @@ quiz:
 
 # The clinic: broken programs, and their explanations (docs/traps.md).
 trap-%: $$(call built_for,traps,$$*)
-	@teach/trap.py $*
+	@teach/wrapped.sh teach/trap.py $*
 
 check-trap: all
-	@teach/trap.py check || [ $$? -ne 2 ]
+	@teach/wrapped.sh teach/trap.py check || [ $$? -ne 2 ]
 
 hint:
-	@teach/trap.py hint
+	@teach/wrapped.sh teach/trap.py hint
 
 # Questions with an experiment each; the answers come from the terminal or a pipe.
 quiz-%: $$(call built_for,quiz,$$*)
 	@teach/quiz.py $*
 
 progress:
-	@teach/progress.py || $(left_early)
+	@teach/wrapped.sh teach/progress.py || $(left_early)
 
 # One line says whether this machine is ready. It calls make itself, so that a build that fails is one line, too.
 room-check:

@@ -228,11 +228,21 @@ broken() {
     run make -s lab
     [ "$status" -eq 0 ]
     [ "${#lines[@]}" -eq 23 ]
-    [[ ${lines[2]} == "02b      begun  The ranks meet: "* && ${lines[3]} == "02c      open   All ranks shuffle"* ]]
+    [[ ${lines[2]} == "02b              begun  The ranks meet: "* && ${lines[3]} == "02c              open   All ranks shuffle"* ]]
     run env LAB=02b teach/lab.sh check # what make check-lab LAB=02b runs
     [[ $output == *"there is no lab/02b/train.c yet: make lab-02b" || $output == *"is still the program before"* ]]
     run env LAB=2b teach/lab.sh check
     [[ $output == *"there is no lab/02b/train.c yet: make lab-02b" || $output == *"is still the program before"* ]]
+}
+
+@test "on a terminal, long lines of labs, traps and lists break at words, and the status stays" {
+    run script -qec "stty cols 60; teach/wrapped.sh teach/lab.sh list; teach/wrapped.sh sh -c 'echo; exit 3'" /dev/null
+    [ "$status" -eq 3 ]
+    output=${output//$'\r'/}
+    [ "$(wc -L <<<"$output")" -le 60 ]
+    [[ $output == *"reducer          open   Write the Reducer yourself:"$'\n'"                        gradients leave while"* ]]
+    [ "$(teach/wrapped.sh teach/lab.sh list | wc -l)" -eq 23 ] # as they are, into a pipe
+    ! grep -n '@teach/\(lab.sh\|trap.py [^l]\|progress.py |\)' teach/rules.mk
 }
 
 @test "check-lab builds what its lab needs, and no more" {
