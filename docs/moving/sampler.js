@@ -78,7 +78,7 @@ function draw() {
     $("order").textContent = $("plain").checked ? "as stored" : $("own").checked ? "rank 0's; the others have their own" : `seed 0 + epoch ${$("forgot").checked ? 0 : epoch}`;
     $("where").textContent = `epoch ${epoch}, ${plural(n, "rank")}`;
     $("now").textContent = round === 0 ? `${rows} rows, ${plural(n, "rank")}: ${rows % n ? `${n} do not divide ${rows}` : "it divides"}.`
-        : `Round ${round}: rank r takes card ${(round - 1) * n} + r${padded ? "; the order goes on with its own beginning" : ""}.`;
+        : `Round ${round}: rank r takes card ${(round - 1) * n} + r${padded ? "; the order continues with its own beginning" : ""}.`;
     $("nis").textContent = `n = ${n}`; $("n").value = n;
     $("epochis").textContent = `epoch ${epoch}`; $("epoch").value = epoch;
     $("previous").disabled = round === 0;

@@ -141,7 +141,7 @@ class Judge:
             yield "load_first", "rank 0's weights are broadcast before the checkpoint is loaded, so what --resume loads is not sent"
 
     def check_drawn(self):
-        """on data drawn from the seed, all ranks draw the same and go on from a checkpoint"""
+        """on data drawn from the seed, all ranks draw the same and continue from a checkpoint"""
         options = ["--model", "linear", "--dataset", "random", "--epochs", "3", "--lr", "0.1", "--momentum", "0.9", "--nproc", "auto"]
         if self.step == "02a":
             options += ["--global-batch-size", str(2 * runs.BATCH)]  # of two ranks
@@ -169,7 +169,7 @@ class Judge:
                 return
 
     def check_stopped(self):
-        """told to stop, all ranks stop after the same step, save, and leave with 75; the next start goes on there"""
+        """told to stop, all ranks stop after the same step, save, and leave with 75; the next start continues there"""
         options = ["--batch-size", "2", "--epochs", "9"]
         run = self.run_theirs("stopped", *options).signal_at(30, 2, signal.SIGTERM).wait()
         last = {rank: journal.steps[-1].number for rank, journal in first_of(run).items() if journal.steps}
