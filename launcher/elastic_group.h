@@ -1,10 +1,10 @@
 /* elastic_group.h - which nodes take part in the next attempt, in a job that may re-form its group.
  *
- * Every attempt has a group and an empty store of its own (launch.h). With fixed nodes (--nnodes 2
- * --node-rank 0) the store is always at the same address, which all nodes know. Elastic nodes
- * (--nnodes 1:4 --rdzv-endpoint HOST:PORT) find each other in one more store, at the endpoint. The
- * first launcher on HOST serves it for the whole job; it is node 0 of every attempt and also serves
- * that attempt's store, at a free port. The endpoint's keys:
+ * Every attempt has a group and an empty store of its own (launch.h), since PyTorch's ranks use the
+ * same keys in each. With fixed nodes (--nnodes 2 --node-rank 0) it is always at the same address,
+ * which all nodes know. Elastic nodes (--nnodes 1:4 --rdzv-endpoint HOST:PORT) find each other in
+ * one more store, at the endpoint. The first launcher on HOST serves it for the whole job; it is
+ * node 0 of every attempt and serves that attempt's store, at a free port. The endpoint's keys:
  *
  *   ddprun/job             flags that all must have in common
  *   ddprun/identity        of the job: an agent that was cut off must not rejoin a different one

@@ -37,3 +37,29 @@ END
     [[ $output == *"rank    : 0 "*"ended   : exit status 1"*"message : ValueError: boom"* ]]
     rm "$TMPDIR"/*/attempt_0/0/error.json && find "$TMPDIR" -mindepth 1 -depth -delete
 }
+
+# torchrun's ranks find the keys of the attempt before, and Gloo connects to addresses that are gone (findings/torchrun_restart.sh).
+@test "PyTorch's ranks start again in an empty store, with fixed nodes and with nodes that come and go" {
+    cat > "$OUT/again.py" <<'END'
+import os
+import torch
+import torch.distributed as dist
+attempt, rank = os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["RANK"]
+store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+is_empty = not store.check(["mine"])
+dist.init_process_group("gloo")
+store.set("mine", "")
+if attempt + rank == "01":
+    os._exit(3)
+dist.all_reduce(torch.ones(1))
+if rank == "0":
+    print("attempt", attempt, "empty" if is_empty else "not empty", flush=True)
+dist.destroy_process_group()
+os._exit(0)
+END
+    for nodes in "" "--nnodes 1:2 --rdzv-conf last_call_timeout=1 --rdzv-endpoint 127.0.0.1:$(free_port)"; do
+        node 0 timeout -k 20 400 05_fault_tolerance/ddprun $nodes --nproc-per-node 2 --max-restarts 1 "$OUT/again.py"
+        grep -q "attempt 0: rank 1 .* exit status 3; restarting" "$OUT/node_0.err"
+        [ "$(cat "$OUT/node_0")" = "attempt 1 empty" ]
+    done
+}
