@@ -53,7 +53,7 @@ fetch_files() {
     wanted=$packages packages=''
     for package in $wanted; do
         case $package in *#*)
-            [ -n "${fetched:-}" ] || { fetched=$(mktemp -d) && trap 'rm -rf "$fetched"' EXIT; }
+            [ -n "${fetched:-}" ] || { fetched=$(mktemp -d) && trap 'rm -rf "$fetched"' EXIT && trap 'exit 130' HUP INT TERM; }
             file=${package##*/} file=$fetched/${file%#*}
             # shellcheck disable=SC2031 # PATH is as it was
             env "PATH=$PATH:/usr/lib/apt" apt-helper download-file "${package%#*}" "$file" \

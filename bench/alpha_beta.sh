@@ -8,6 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 calls=${1:-51}
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
 
 for ranks in 2 4; do
     03_torchrun_env/ddprun --nproc-per-node $ranks build/bench/collectives tcp "$calls"

@@ -7,6 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 turns=${1:-5} steps=60
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
 load=$(cut -d' ' -f1 /proc/loadavg)
 awk "BEGIN { exit !($load > 0.5) }" && echo "warning: this machine is busy (load $load): take the figures with salt" >&2
 

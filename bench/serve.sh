@@ -8,7 +8,7 @@ folder=$(mktemp -d)
 tools/serve "$model" --port 0 >"$folder/said" &
 server=$!
 trap 'kill $server; rm -r "$folder"' EXIT
-trap 'exit 1' INT TERM
+trap 'exit 1' HUP INT TERM
 
 PYTHONPATH=tests python3 -B - "$folder" <<'END'
 import json, sys, pictures

@@ -10,6 +10,7 @@ if ! [ -s build/scaling.txt ] || ! [ -s build/all_reduce.txt ]; then
     echo 'first: make scaling' >&2 && exit 1
 fi
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
 
 # Forward, backward and the rest of a step in ms; and after what part of the backward pass fc1 is done.
 # The loss comes twice in a step, at the end of the forward pass and at the beginning of the backward.

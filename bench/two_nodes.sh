@@ -16,6 +16,7 @@ fi
 
 node=ddp$$n # of the namespaces: this, then 0 or 1
 trap 'ip netns del ${node}0; ip netns del ${node}1' EXIT
+trap 'exit 130' HUP INT TERM
 ip netns add ${node}0
 ip netns add ${node}1
 ip link add link0 netns ${node}0 type veth peer name link1 netns ${node}1

@@ -10,7 +10,7 @@ export TMPDIR="$tmp" # so that nothing stays behind
 launcher= # what a script has started in the background and not waited for
 trap end EXIT
 trap 'exit 130' INT
-trap 'exit 143' TERM
+trap 'exit 143' HUP TERM
 
 # Leaves neither launcher nor folder behind, also after an interrupt.
 end() {

@@ -12,7 +12,7 @@ for name in "$lab" "0$lab"; do # make check-lab LAB=02b, or LAB=2b
 done
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' HUP INT TERM
 
 # Labs in the order of the walk: those of the steps, of the asides, and of the library.
 names() {

@@ -35,7 +35,7 @@ END
 
 work=$(mktemp -d 2>/dev/null) || not_ready "no folder can be made in ${TMPDIR:-/tmp}: make room there, or set TMPDIR to another folder"
 trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' HUP INT TERM
 for folder in . "$work"; do # a build takes 150 MB, the runs 60
     [ -w "$folder" ] || not_ready "$(cd "$folder" && pwd) cannot be written to: work in a copy of your own"
     free=$(df -Pk "$folder" | awk 'NR == 2 { print int($4 / 1024) }')

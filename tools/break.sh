@@ -31,7 +31,7 @@ tidy() { # also deletes the records that a failed run names
     rm -rf "$temporary"
 }
 trap tidy EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' HUP INT TERM
 mkdir "$folder"
 ln -s "$PWD/config.yaml" "$temporary"
 if [ -f "$edit" ]; then

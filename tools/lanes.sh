@@ -11,6 +11,7 @@ done
 case ${step:-1}$steps in *[!0-9]* | 0*) echo "$0: steps are numbers from 1 on: $step $steps" >&2 && exit 2 ;; esac
 [ -f "$trace" ] || { echo "$0: there is no file $trace: --trace FILE writes one" >&2 && exit 1; }
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
 "$(dirname "$0")/colours.py" >"$work/style"
 
 # A step begins with rank 0's zero_grad, and ends before the next one or the evaluation. Lines: rank, lane, begin, end (ms, from

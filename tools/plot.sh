@@ -12,6 +12,7 @@ for program in gnuplot jq python3; do
     command -v $program >/dev/null || { echo "$0: no $program here: see 'make doctor'" >&2 && exit 1; }
 done
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
 "$here/colours.py" >"$work/style"
 
 # lines FILE FILTER...: what jq prints for the file's whole lines; a line that a kill has cut off is skipped.

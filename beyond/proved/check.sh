@@ -15,6 +15,7 @@ shift
 command -v spin >/dev/null || { echo "check.sh: there is no spin: ./setup.sh --checks installs it" >&2 && exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
 cp "$folder/$model" "$work"
 touch -d @0 "$work/$model" # older than its trail, whatever the clock's ticks: spin warns otherwise
 cd "$work"

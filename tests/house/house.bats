@@ -144,3 +144,10 @@ common/data common/nn common/nn/cuda common/save " ]
     sources | xargs grep -nE '#include <(mpi|nccl|cuda|cublas|cudnn|nvml|nvtx)' >"$BATS_TEST_TMPDIR/includes" || true
     ! grep -vE '^[^:]*(_mpi\.c|(cuda|nccl|cudnn)(_[^/]*)?\.[ch]|\.cu|/tests/(cuda|cuda_stand_in|against/gpu)/.*):' "$BATS_TEST_TMPDIR/includes"
 }
+
+# dash, unlike bash, runs no EXIT trap of a script that a signal ends.
+@test "a script that tidies up when it ends does so when it is interrupted, too" {
+    tidy=$(git grep -lE '^#!/bin/sh|^# shellcheck shell=sh' ':!*.bats' | xargs grep -lE '^[^#]*trap .* EXIT')
+    [ "$(wc -l <<<"$tidy")" -gt 10 ]
+    [ "$(xargs grep -LE 'trap .*(INT|TERM)' <<<"$tidy")" = "" ]
+}

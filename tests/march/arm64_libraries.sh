@@ -8,6 +8,7 @@ if ! command -v apt-get >/dev/null; then
     echo 'no apt-get here' && exit 1
 fi
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
 mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/debs"
 
 # apt_get COMMAND...: as on an ARM machine where nothing is installed.

@@ -63,6 +63,20 @@ END
     done
 }
 
+@test "check-lab leaves no temporary folder when its terminal closes" {
+    mkdir "$BATS_TEST_TMPDIR"/{bin,tmp}
+    printf '#!/bin/sh\necho $$ >"%s/up"\nexec sleep 600\n' "$BATS_TEST_TMPDIR" >"$BATS_TEST_TMPDIR/bin/make"
+    chmod +x "$BATS_TEST_TMPDIR/bin/make"
+    teach/lab.sh 02b
+    echo '// mine' >>"$LAB/02b/train.c"
+    PATH=$BATS_TEST_TMPDIR/bin:$PATH TMPDIR=$BATS_TEST_TMPDIR/tmp teach/lab.sh check 02b 3>&- &
+    timeout 60 sh -c 'until [ -s "$0" ]; do sleep 0.05; done' "$BATS_TEST_TMPDIR/up"
+    [ -n "$(ls -A "$BATS_TEST_TMPDIR/tmp")" ]
+    kill -s HUP $! "$(cat "$BATS_TEST_TMPDIR/up")" # as a terminal does, to all
+    wait $! || true
+    [ -z "$(ls -A "$BATS_TEST_TMPDIR/tmp")" ]
+}
+
 # bats test_tags=slow
 @test "our own programs pass, every one of them" {
     needs_journals
