@@ -75,7 +75,7 @@
 #   make check-mnist       accuracies on real MNIST (5 minutes)
 #   make check-torch       against PyTorch itself (5 minutes)
 #   make check-slurm       jobs on a real Slurm (2 minutes)
-#   make check-launchers   Open MPI, MPICH and Intel MPI, also in Slurm (2 minutes)
+#   make check-launchers   Open MPI, MPICH, Intel MPI, Slurm, torchrun, accelerate and deepspeed (4 minutes)
 #   make check-formats     our files in other tools, and theirs here (2 minutes)
 #   make check-browser     the pages, the slides and the site in Chromium, play.html also in Firefox (15 minutes)
 #   make check-sanitizers  every access to memory watched (8 minutes)

@@ -97,9 +97,12 @@ check-browser: all
 check-slurm: all
 	@$(MAKE) -s test TESTS="$(call sampled,$(wildcard tests/against/slurm/*.bats))"
 
-# The mpirun of three MPIs, which pip gets once (2 minutes).
+# The mpirun of three MPIs, which pip gets once (2 minutes); and, as measured, docs/slurm.md's table of launchers, also PyTorch's
+# (2 minutes; a sample is of its rows).
 check-launchers: all
-	@$(MAKE) -s test TEST_SOURCES= TESTS="$(call sampled,$(wildcard tests/against/launchers/*.bats))"
+	@rm -f $(BUILD)/launchers.txt
+	@$(MAKE) -s test TEST_SOURCES= TESTS="$(call sampled,tests/against/launchers/launchers.bats) tests/against/launchers/table.bats"; status=$$?; \
+	    cat $(BUILD)/launchers.txt 2>/dev/null; exit $$status
 
 # Our checkpoints, curves and traces in other tools, and their files here: the table is in tests/against/formats (2 minutes).
 # Each file gets its packages from PyPI, once, in pinned versions.
