@@ -41,14 +41,14 @@ step_is() {
         return
     fi
     # shellcheck disable=SC2046 # NAME: BEFORE OURS COUNT of MOST
-    set -- $(tools/stepdiff.sh --count | grep "^$step: ")
+    set -- $(tools/stepdiff.sh --count "$step")
     before=$2 ours=$3 changes=$4 most=$6 theirs=$lab/$step/train.c
     ! is_given_compiled "$before" || from_previous
 }
 
 # The lab begins with what the learner wrote in the lab before, and changes are counted from there.
 from_previous() {
-    previous=$(tools/stepdiff.sh --count | while read -r name _ program _; do
+    previous=$(tools/stepdiff.sh --pairs | while read -r name _ program _; do
         if [ "$program" = "$before" ] && [ -f "teach/lab/${name%:}.txt" ]; then echo "${name%:}"; fi
     done)
     before=$lab/$previous/train.c

@@ -27,7 +27,7 @@ def library_labs():
 
 def steps():
     """The steps in the order of the program: 02a before 02."""
-    return re.findall(r"^(\w+): ", subprocess.check_output(["tools/stepdiff.sh", "--count"], text=True), re.M)
+    return re.findall(r"^(\w+): ", subprocess.check_output(["tools/stepdiff.sh", "--pairs"], text=True), re.M)
 
 
 def chapter_of(step):

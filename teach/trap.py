@@ -44,8 +44,8 @@ def names():
 @functools.cache
 def programs():
     """The program of each step and stage."""
-    counts = subprocess.check_output(["tools/stepdiff.sh", "--count"], text=True)
-    return dict(re.findall(r"^(\S+): \S+ (\S+)", counts, re.M))
+    pairs = subprocess.check_output(["tools/stepdiff.sh", "--pairs"], text=True)
+    return dict(re.findall(r"^(\S+): \S+ (\S+)", pairs, re.M))
 
 
 class Trap:

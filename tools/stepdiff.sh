@@ -12,7 +12,8 @@
 #        tools/stepdiff.sh gloo                                From step 03's train.c to a rank of a PyTorch job.
 #        tools/stepdiff.sh uneven|join                         To ranks that run out of rows; to ranks that join.
 #        tools/stepdiff.sh twin-02a|...|twin-03|twin-05        What it adds to the program before, in PyTorch.
-#        tools/stepdiff.sh --count                             How many lines that is, and may be.
+#        tools/stepdiff.sh --count [NAME]                      How many lines that is, and may be; of one, or of all.
+#        tools/stepdiff.sh --pairs                             The program before, and the program, of each.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -67,14 +68,21 @@ END
 END
 }
 
-if [ "${1:-}" = --count ] && [ -e tools/stepdiff_counted.txt ]; then # a students' tree lacks some sources (teach/class)
-    exec cat tools/stepdiff_counted.txt
-elif [ "${1:-}" = --count ]; then
+case ${1:-} in
+--count | --pairs)
+    if [ -e tools/stepdiff_counted.txt ]; then # a students' tree lacks some sources (teach/class)
+        grep "^${2:-.*}: " tools/stepdiff_counted.txt || :
+        exit 0
+    fi
     pairs | while read -r name most before program; do
-        echo "$name: $before $program $(diff "$before" "$program" | grep -c '^[<>]') of $most"
+        if [ "$1" = --pairs ]; then
+            echo "$name: $before $program"
+        elif [ "${2:-$name}" = "$name" ]; then
+            echo "$name: $before $program $(diff "$before" "$program" | grep -c '^[<>]') of $most"
+        fi
     done
-    exit 0
-fi
+    exit 0 ;;
+esac
 
 {
     pairs

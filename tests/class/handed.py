@@ -15,8 +15,8 @@ def source_of(lab):
     """The path of our answer to a lab; of the capstone it is that of capstone.c."""
     if (TOP / "teach/lab" / lab).is_dir():
         return re.search(r"^answer (\S+)", (TOP / f"teach/lab/{lab}.txt").read_text(), re.M)[1]
-    counted = subprocess.run(["tools/stepdiff.sh", "--count"], cwd=TOP, check=True, capture_output=True, text=True).stdout
-    return re.search(rf"^{lab}: \S+ (\S+)", counted, re.M)[1]
+    pairs = subprocess.run(["tools/stepdiff.sh", "--pairs"], cwd=TOP, check=True, capture_output=True, text=True).stdout
+    return re.search(rf"^{lab}: \S+ (\S+)", pairs, re.M)[1]
 
 
 def ours(lab):

@@ -16,7 +16,7 @@ JUDGE = os.environ.get("LAB_JUDGE", "teach/lab/judge.py")  # the test of this te
 
 
 def ours():
-    lines = subprocess.run(["tools/stepdiff.sh", "--count"], cwd=TOP, check=True, capture_output=True, text=True).stdout
+    lines = subprocess.run(["tools/stepdiff.sh", "--pairs"], cwd=TOP, check=True, capture_output=True, text=True).stdout
     return {line.split()[0].rstrip(":"): line.split()[2] for line in lines.splitlines()}
 
 

@@ -23,7 +23,7 @@ judge() {
 # Our own program of a step, as the learner's.
 solve() {
     teach/lab.sh "$1" >/dev/null
-    cp "$(tools/stepdiff.sh --count | awk -v step="$1:" '$1 == step { print $3 }')" "$LAB/$1/train.c"
+    cp "$(tools/stepdiff.sh --pairs | awk -v step="$1:" '$1 == step { print $3 }')" "$LAB/$1/train.c"
 }
 
 @test "every lab says how long it takes" {
