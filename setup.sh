@@ -43,7 +43,7 @@ look_for() {
             packages="$packages${names:+ $names}"
         fi
     done <<END
-$(parts)
+$parts
 END
     [ -z "$missing" ]
 }
@@ -121,7 +121,7 @@ if musl; then
     say "this machine's C library is musl, which is not supported: build in the Debian of the Dockerfile"
     exit 1
 fi
-status=0 incomplete='' all_missing='' all_packages=''
+parts=$(parts) status=0 incomplete='' all_missing='' all_packages=''
 for kind_wanted in $kinds$more; do
     look_for "$kind_wanted" && continue
     incomplete="$incomplete $kind_wanted" all_missing="$all_missing, $missing" all_packages="$all_packages$packages"

@@ -2,29 +2,35 @@
 # setup.sh and doctor on a simulated machine: its PATH holds the parts we want it to have, its
 # apt-get notes what it is asked for and brings back what was hidden.
 
-setup() {
-    bin=$BATS_TEST_TMPDIR/bin asked=$BATS_TEST_TMPDIR/asked
-    unset TYPE
+programs='bats prove python3 pgrep aspell ctags gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc'
+
+setup_file() {
+    bin=$BATS_FILE_TMPDIR/bin
     mkdir "$bin"
     # ccache's cc looks for the compiler in PATH, so the compiler itself is taken. It is asked the same again and again.
     compiler=$(type -aP cc | while read -r path; do [[ $(realpath "$path") == *ccache ]] || echo "$path"; done | head -n 1)
     # shellcheck disable=SC2016 # the script's variables, not ours
-    script cc 'text=$(cat) kept='"$BATS_FILE_TMPDIR"'/$(echo "$* $text" | tr -c "A-Za-z0-9.\n" _ | tr "\n" -)
+    script cc 'text=$(cat) kept='"$BATS_FILE_TMPDIR"'/$(echo "$* $text" | tr -c A-Za-z0-9. _)
 [ -e "$kept.status" ] || { echo "$text" | '"$compiler"' "$@" >"$kept" 2>/dev/null && echo 0 || echo 1; } >"$kept.status"
-cat "$kept"; exit "$(cat "$kept.status")"'
+cat "$kept"; read -r status <"$kept.status"; exit "$status"'
     for program in make sh env dirname sed grep head tail tr id find wc cat mv nproc getconf ls mktemp rm readlink sort fold stty timeout; do
         ln -s "$(command -v $program)" "$bin/$program"
     done
-    programs='bats prove python3 pgrep aspell ctags gnuplot jq ip curl wget mpicc mpirun clang g++ qemu-aarch64 aarch64-linux-gnu-gcc'
     for program in $programs; do
         script $program "echo '$program version 1.10.0'"
     done
-    export OS_RELEASE=$BATS_TEST_TMPDIR/os-release
-    echo ID=debian >"$OS_RELEASE"
     script sudo 'exec "$@"'
-    script apt-get "echo \"\$*\" >>$asked; [ \$1 != install ] || mv $bin/hidden-\$3 $bin/\$3"
     # shellcheck disable=SC2016 # the script's variables, not ours
     script no-zlib 'text=$(cat); case $text in *zlib.h*) exit 1 ;; esac; echo "$text" | exec cc "$@"'
+}
+
+setup() {
+    bin=$BATS_TEST_TMPDIR/bin asked=$BATS_TEST_TMPDIR/asked
+    unset TYPE
+    cp -a "$BATS_FILE_TMPDIR/bin" "$bin"
+    export OS_RELEASE=$BATS_TEST_TMPDIR/os-release
+    echo ID=debian >"$OS_RELEASE"
+    script apt-get "echo \"\$*\" >>$asked; [ \$1 != install ] || mv $bin/hidden-\$3 $bin/\$3"
 }
 
 # script NAME TEXT: a program of the simulated machine. It replaces a link, and never writes through it.
