@@ -14,7 +14,7 @@
 #include "tests/common/nn/on_device.h"
 #include "tests/helpers/unit.h"
 
-enum { SHARDS = 8, FEATURES = 20, MAX_ROWS = 1200, MAX_IMAGES = 200 };
+enum { SHARDS = 8, FEATURES = 20, MAX_ROWS = 1200, MAX_IMAGES = 104 };
 
 /* A model in the middle of a training, and rows to train it on. */
 typedef struct {

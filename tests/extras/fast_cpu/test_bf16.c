@@ -185,7 +185,7 @@ static void test_conv(void **state)
     check_conv((ConvShape){ 3, 7, 5, 2 }, 2); // float32, because 7 channels do not form pairs
 }
 
-enum { STEPS = 45, LAST = 9, BATCH = 32 };
+enum { STEPS = 60, LAST = 9, BATCH = 8 };
 
 /* Returns the mean loss over the last steps of a training. */
 static double train(Amp amp)
