@@ -2,6 +2,11 @@
 # The asides of beyond/local_sgd: what they learn, what they send, and when. Beside PyTorch:
 # tests/against/torch/local_sgd.py.
 load ../helpers/training
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
 
 setup() {
     scratch=$BATS_TEST_TMPDIR
@@ -16,26 +21,26 @@ train() {
 }
 
 @test "a round after each step, with plain SGD, is DDP within rounding; after eight it is not" {
-    options="--max-steps 4 --batch-size 8 --optimizer sgd --momentum 0 --lr 0.05 --dropout off"
+    options="--max-steps 4 --batch-size 8 --optimizer sgd --momentum 0 --lr 0.05 --dropout off ${few[*]}"
     train ddp 02_multi_gpu_spawn/train $options
     for program in local_sgd diloco streaming; do
         PLAIN=1 train one tools/break.sh beyond/local_sgd/train_$program.c docs/edits/period_1.sed $options
-        near "$scratch/one/cnn_digits.safetensors" "$scratch/ddp/cnn_digits.safetensors" 1e-5
+        near "$scratch/one/cnn_mnist.safetensors" "$scratch/ddp/cnn_mnist.safetensors" 1e-5
         train eight beyond/local_sgd/train_$program $options
-        ! near "$scratch/eight/cnn_digits.safetensors" "$scratch/ddp/cnn_digits.safetensors" 1e-5 || false
+        ! near "$scratch/eight/cnn_mnist.safetensors" "$scratch/ddp/cnn_mnist.safetensors" 1e-5 || false
     done
 }
 
 @test "without an overlap, one fragment is DiLoCo to the last bit" {
-    options="--max-steps 20 --batch-size 8"
+    options="--max-steps 20 --batch-size 4 ${few[*]}"
     train diloco beyond/local_sgd/train_diloco $options
     PLAIN=1 train one tools/break.sh beyond/local_sgd/train_streaming.c 's/FRAGMENTS 4/FRAGMENTS 1/; s/OVERLAP 2/OVERLAP 0/' $options
-    cmp "$scratch/one/cnn_digits.safetensors" "$scratch/diloco/cnn_digits.safetensors"
+    cmp "$scratch/one/cnn_mnist.safetensors" "$scratch/diloco/cnn_mnist.safetensors"
 }
 
 # sent PROGRAM: how many numbers rank 0 averages in each of 24 steps, a line a step; how many steps compute before it waits.
 sent() {
-    DDP_JOURNAL=$scratch/journal_$1 train "$1" "$2" --max-steps 24 --batch-size 8 --log-interval 1000 --num-samples 640
+    DDP_JOURNAL=$scratch/journal_$1 train "$1" "$2" --max-steps 24 --batch-size 4 --log-interval 1000 "${few[@]}"
     awk '/^step / { print sum + 0, waits; sum = 0; waits = "" }
         /^start .* all_reduce / && !/float64/ { split($4, count, "="); sum += count[2]; begun[$2] = steps }
         /^optim_step/ { steps++ }

@@ -1,5 +1,10 @@
 #!/usr/bin/env bats
 # The aside train_recompute: step 02's bytes, whatever the segments, and the memory of its formula.
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
 
 setup() {
     scratch=$BATS_TEST_TMPDIR
@@ -11,6 +16,7 @@ train() {
     local name=$1 program=$2
     shift 2
     rm -rf "${scratch:?}/$name"
+    [[ $* == *linear* ]] || set -- "${few[@]}" "$@"
     run timeout 300 $program --threads 1 --device cpu --checkpoint-dir "$scratch/$name" "$@"
     [ "$status" -eq 0 ] || { echo "$name: $output" && return 1; }
     printf '%s\n' "${output//"$scratch/$name"/}" | sort >"$scratch/said_$name"
@@ -78,7 +84,7 @@ same_in_segments() { # OF...: layers
 @test "a segment that is not computed again gives other bytes" {
     train kept 02_multi_gpu_spawn/train --nproc 1 --model mlp --max-steps 2
     PLAIN=1 train again "tools/break.sh $aside.c s/recompute_layer(kept,/(void)(/" --nproc 1 --model mlp --max-steps 2
-    ! cmp -s "$scratch/kept/mlp_digits.safetensors" "$scratch/again/mlp_digits.safetensors" || false
+    ! cmp -s "$scratch/kept/mlp_mnist.safetensors" "$scratch/again/mlp_mnist.safetensors" || false
 }
 
 @test "it resumes what train has saved" {
@@ -86,7 +92,7 @@ same_in_segments() { # OF...: layers
     train kept 02_multi_gpu_spawn/train $options --epochs 2
     cp "$scratch/kept/epoch_1.safetensors" "$scratch"
     train again $aside $options --epochs 2 --resume "$scratch/epoch_1.safetensors"
-    cmp "$scratch/kept/mlp_digits.safetensors" "$scratch/again/mlp_digits.safetensors"
+    cmp "$scratch/kept/mlp_mnist.safetensors" "$scratch/again/mlp_mnist.safetensors"
 }
 
 @test "the mlp's outputs take the memory of the formula, with segments of 1, 2, 4 and 8 layers" {

@@ -2,6 +2,11 @@
 # The aside train_tensor_parallel: the results of one rank, and its files. Beside PyTorch:
 # tests/against/torch/tensor_parallel.py.
 load ../helpers/training
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
 
 setup() {
     scratch=$BATS_TEST_TMPDIR
@@ -59,16 +64,16 @@ same_as_one_rank() {
 }
 
 @test "the mlp, each pair of whose layers is divided, has them too" {
-    same_as_one_rank --max-steps 8 --model mlp --save-every 0
-    PLAIN=1 train 1x4 "tools/break.sh $aside.c docs/edits/tensor_ranks_4.sed" 4 --batch-size 4 --max-steps 8 --model mlp --save-every 0
-    near "$scratch/1x4/mlp_digits.safetensors" "$scratch/one/mlp_digits.safetensors" 1e-6
+    same_as_one_rank --max-steps 4 --model mlp --save-every 0 "${few[@]}"
+    PLAIN=1 train 1x4 "tools/break.sh $aside.c docs/edits/tensor_ranks_4.sed" 4 --batch-size 4 --max-steps 4 --model mlp --save-every 0 "${few[@]}"
+    near "$scratch/1x4/mlp_mnist.safetensors" "$scratch/one/mlp_mnist.safetensors" 1e-6
 }
 
 # Without extras/ the plain loops begin with the bias, which a layer cut by rows adds at the end.
 @test "one rank alone has everything: the bytes of train" {
     for options in "--max-steps 3" "--model mlp --max-steps 2 --optimizer adam"; do
-        train one 02_multi_gpu_spawn/train 1 $options
-        train alone $aside 1 $options
+        train one 02_multi_gpu_spawn/train 1 $options "${few[@]}"
+        train alone $aside 1 $options "${few[@]}"
         for file in "$scratch"/one/*.safetensors; do
             if grep -qx EXTRAS=1 "${BUILD:-build}/parts"; then
                 cmp "$file" "$scratch/alone/${file##*/}"
@@ -80,7 +85,7 @@ same_as_one_rank() {
 }
 
 @test "it resumes what train has saved, and train what it has saved, the optimizer's state included" {
-    options="--num-samples 64 --global-batch-size 16 --save-every 1 --momentum 0.9 --dropout off"
+    options="--num-samples 64 --global-batch-size 16 --save-every 1 --momentum 0.9 --dropout off ${few[*]}"
     train whole 02_multi_gpu_spawn/train 1 $options --epochs 1
     train parts $aside 4 $options --epochs 1
     near "$scratch/parts/epoch_1.safetensors" "$scratch/whole/epoch_1.safetensors" 1e-6

@@ -1,6 +1,11 @@
 #!/usr/bin/env bats
 # The asides train_zero1 to train_zero3: DDP's result in less memory, and DDP's files. train_zero4 and 5 send less.
 load ../helpers/training
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
 
 setup() {
     scratch=$(mktemp -d)
@@ -14,6 +19,7 @@ teardown() {
 train() {
     stage=$1 ranks=$2
     shift 2
+    [[ $* == *linear* ]] || set -- "${few[@]}" "$@"
     run timeout 300 "${stage:+beyond/zero/train_zero}${stage:-02_multi_gpu_spawn/train}" --nproc "$ranks" --threads 1 --device cpu \
         --checkpoint-dir "$scratch/$stage" "$@"
     [ "$status" -eq 0 ] || { echo "$stage: $output" && return 1; }
@@ -34,14 +40,14 @@ same_as_ddp() {
 }
 
 @test "two ranks: the bytes of DDP, with every kind of optimizer" {
-    same_as_ddp 2 2 1 --num-samples 100 # a whole batch and one with fewer rows
-    same_as_ddp 2 1 1 --num-samples 100 --optimizer adam
+    same_as_ddp 2 2 1 --batch-size 8 --num-samples 24 # a whole batch and one with fewer rows
+    same_as_ddp 2 1 1 --batch-size 8 --num-samples 24 --optimizer adamw
     same_as_ddp 2 2 1 --model linear --momentum 0.9 --num-samples 200
     same_as_ddp 2 1 1 --model linear --optimizer adadelta --num-samples 200
 }
 
 @test "four ranks, whose shares are the ring's blocks: the bytes of DDP" {
-    same_as_ddp 4 1 1 --model mlp --optimizer adamw --bucket-cap-mb 1 --batch-size 16 --max-steps 3
+    same_as_ddp 4 1 1 --model mlp --momentum 0.9 --bucket-cap-mb 1 --batch-size 16 --max-steps 3
 }
 
 @test "three ranks, which leave a last block shorter by one: the bytes of DDP, ZeRO-3's too" {
@@ -85,12 +91,12 @@ of_drift() {
 
 # A number of ranks that divides no unit: the order of additions is another.
 near_ddp() { # RANKS
-    train '' "$1" --max-steps 8 --dropout off --batch-size 8
+    train '' "$1" --max-steps 4 --dropout off --batch-size 8
     train '' "$1" --model linear --max-steps 20
     for zero in 1 2 3; do
-        train $zero "$1" --max-steps 8 --dropout off --batch-size 8
+        train $zero "$1" --max-steps 4 --dropout off --batch-size 8
         train $zero "$1" --model linear --max-steps 20
-        near "$scratch/cnn_digits.safetensors" "$scratch/$zero/cnn_digits.safetensors" 1e-5
+        near "$scratch/cnn_mnist.safetensors" "$scratch/$zero/cnn_mnist.safetensors" 1e-5
         near "$scratch/linear_random.safetensors" "$scratch/$zero/linear_random.safetensors" 1e-5
     done
 }
@@ -105,21 +111,21 @@ near_ddp() { # RANKS
 }
 
 @test "any stage resumes what any stage, or DDP, has saved on another number of ranks" {
-    run_on=(--num-samples 192 --optimizer adam --global-batch-size 24)
+    run_on=(--num-samples 48 --optimizer adam --global-batch-size 24)
     train 2 3 1 1 "${run_on[@]}"
     mv "$scratch/2/epoch_1.safetensors" "$scratch/first"
     train '' 2 2 1 "${run_on[@]}" --resume "$scratch/first"
     for zero in 1 2 3; do
         train $zero 2 2 1 "${run_on[@]}" --resume "$scratch/first"
-        cmp "$scratch/cnn_digits.safetensors" "$scratch/$zero/cnn_digits.safetensors"
+        cmp "$scratch/cnn_mnist.safetensors" "$scratch/$zero/cnn_mnist.safetensors"
     done
-    timeout 300 05_fault_tolerance/run.sh 2 3 1 "${run_on[@]}" --resume "$scratch/3/cnn_digits.safetensors" \
+    timeout 300 05_fault_tolerance/run.sh 2 3 1 "${run_on[@]}" --resume "$scratch/3/cnn_mnist.safetensors" \
         --checkpoint-dir "$scratch/05" 2>&1 | grep -q 'Epoch 2 | Training checkpoint saved'
 }
 
 @test "ranks that evaluate one batch less than others still gather" {
-    train '' 7 --batch-size 51 --max-steps 2 # 360 rows: 52 for rank 0, 51 for rank 6
-    train 3 7 --batch-size 51 --max-steps 2
+    train '' 7 1 0 --batch-size 3 --num-samples 14 # of 24 rows to evaluate 4 for ranks 0 to 2, 3 for the others
+    train 3 7 1 0 --batch-size 3 --num-samples 14
     [ "$(grep ^Test "$scratch/said3")" = "$(grep ^Test "$scratch/said")" ]
 }
 
@@ -154,19 +160,19 @@ END
     add() { # FOLDER OPTIONS...
         folder=$1
         shift
-        run timeout 300 beyond/zero/train_add_group --nproc 2 --threads 1 --device cpu --optimizer adam --checkpoint-dir "$scratch/$folder" "$@"
+        run timeout 300 beyond/zero/train_add_group --nproc 2 --threads 1 --device cpu "${few[@]}" --batch-size 8 --optimizer adam --checkpoint-dir "$scratch/$folder" "$@"
         [ "$status" -eq "${due:-0}" ] || { echo "$output" && return 1; }
     }
     add 0 --epochs 0
     add 2 --max-steps 2
     add 4 --max-steps 4
     add 5 --max-steps 5
-    [ "$(changed "$scratch/0/epoch_0.safetensors" "$scratch/4/cnn_digits.safetensors")" = 'fc2.weight fc2.bias' ]
-    [ "$(changed "$scratch/4/cnn_digits.safetensors" "$scratch/5/cnn_digits.safetensors" | wc -w)" -eq 8 ]
+    [ "$(changed "$scratch/0/epoch_0.safetensors" "$scratch/4/cnn_mnist.safetensors")" = 'fc2.weight fc2.bias' ]
+    [ "$(changed "$scratch/4/cnn_mnist.safetensors" "$scratch/5/cnn_mnist.safetensors" | wc -w)" -eq 8 ]
     add all --max-steps 7
     for begin in 2 5; do
-        add again$begin --max-steps 7 --resume "$scratch/$begin/cnn_digits.safetensors"
-        cmp "$scratch/all/cnn_digits.safetensors" "$scratch/again$begin/cnn_digits.safetensors"
+        add again$begin --max-steps 7 --resume "$scratch/$begin/cnn_mnist.safetensors"
+        cmp "$scratch/all/cnn_mnist.safetensors" "$scratch/again$begin/cnn_mnist.safetensors"
     done
     due=2 add none --lr-schedule cosine
     [[ $output == *"--lr-schedule and --warmup-steps: layers that join later count their own steps"* ]]
@@ -224,17 +230,17 @@ END
             DDP_JOURNAL=$scratch/journal$zero train $zero $ranks --max-steps 8 --dropout off --batch-size 8
             loss=$(sed -n 's/^Test.* Loss: \([0-9.]*\) .*/\1/p' "$scratch/said$zero") due=$(sed -n 's/^Test.* Loss: \([0-9.]*\) .*/\1/p' "$scratch/said")
             awk -v a="$loss" -v b="$due" 'BEGIN { print a, b; exit !(a > 0.99 * b && a < 1.01 * b) }'
-            ! cmp -s "$scratch/cnn_digits.safetensors" "$scratch/$zero/cnn_digits.safetensors" || false
+            ! cmp -s "$scratch/cnn_mnist.safetensors" "$scratch/$zero/cnn_mnist.safetensors" || false
         done
     done
-    train 4 7 --batch-size 51 --max-steps 1 # one batch less on some ranks
-    train 5 7 --batch-size 51 --max-steps 1
+    train 4 7 1 0 --batch-size 3 --num-samples 14 # one batch less on some ranks
+    train 5 7 1 0 --batch-size 3 --num-samples 14
     train 4 1 --max-steps 3 && train 5 1 --max-steps 3
     [ -e "$scratch/journal4/rank0.txt" ] || skip "a build without extras keeps no journals"
     rm -r "$scratch"/journal*
-    for zero in 4 5; do # 3 steps, and an evaluation of 1 batch
-        DDP_JOURNAL=$scratch/journal$zero train $zero 2 --max-steps 3 --batch-size 180
+    for zero in 4 5; do # 2 epochs of a step, and an evaluation of 1 batch
+        DDP_JOURNAL=$scratch/journal$zero train $zero 2 2 0 --num-samples 8 --batch-size 12
     done
-    [ "$(gathers "$scratch/journal4" | xargs)" = "28 bfloat16" ] # 4 layers, 3 * 2 + 1 passes
-    [ "$(gathers "$scratch/journal5" | xargs)" = "7 bfloat16" ] # fc1 alone
+    [ "$(gathers "$scratch/journal4" | xargs)" = "24 bfloat16" ] # 4 layers, 2 * (2 + 1) passes
+    [ "$(gathers "$scratch/journal5" | xargs)" = "6 bfloat16" ] # fc1 alone
 }
