@@ -17,7 +17,7 @@ teardown() {
 row() { # NAME LAUNCHER [its options]
     command -v "$2" >/dev/null || skip "no ${1% *} here"
     run timeout -k 10 400 $here/table.py "$@"
-    echo "$output" | tee >(grep '^| ' >>"${BUILD:-build}/launchers.txt")
+    echo "$output" | tee >(grep "^$1" >>"${BUILD:-build}/launchers.txt")
     [ "$status" -eq 0 ]
 }
 

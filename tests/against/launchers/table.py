@@ -10,6 +10,7 @@ import os, re, shutil, signal, subprocess, sys, tempfile, time
 ROOT = os.path.abspath(f'{__file__}/../../../..')
 OUT = tempfile.mkdtemp(prefix='launchers-')
 TRAIN = f'{ROOT}/05_fault_tolerance/train --dataset digits --epochs 1000000 --log-interval 1 --checkpoint-dir {OUT}/c'.split()
+FORMAT = '{:<18}  {:<20}  {:<9}  {:<5}  {:<14}  {:<6}  {:<7}  {}'  # the page's
 RANK = '${RANK:-${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$SLURM_PROCID}}}'
 
 
@@ -89,14 +90,14 @@ def row_of(name, launcher):
     for what in 'losses', 'threads':
         assert theirs[what] == ours[what], f'{what}: {theirs[what]}, under ddprun {ours[what]}'
     stdout = next((kind for kind, path in [('terminal', '/dev/pts/'), ('pipe', 'pipe:')] if theirs['stdout'].startswith(path)), 'its own')
-    return [name, f'`{theirs["from"]}`', stdout, theirs['cores'], theirs['ranks'], theirs['status'],
+    return [name, theirs['from'], stdout, theirs['cores'], theirs['ranks'], theirs['status'],
             ended(launcher, 'exit 5'), ended(launcher, 'kill -KILL $$')]
 
 
 def compare(row):
     major = re.match(r'\D*\d+', row[0])[0]
     with open(f'{ROOT}/docs/slurm.md') as page:
-        rows = [[cell.strip() for cell in line.strip().strip('|').split('|')] for line in page if line.startswith(f'| {major}.')]
+        rows = [re.split('  +', line.strip()) for line in page if line.startswith(f'{major}.')]
     assert rows and len(rows[0]) == len(row), f'docs/slurm.md has no such row of {major}'
     for cell, measured in zip(rows[0][1:], row[1:]):
         assert measured in cell.split(' or '), f'docs/slurm.md says {cell}, measured {measured}'
@@ -110,7 +111,7 @@ def main():
         for process in processes():
             os.kill(process, signal.SIGKILL)
         shutil.rmtree(OUT, ignore_errors=True)
-    print('|', ' | '.join(row), '|')
+    print(FORMAT.format(*row))
     compare(row)
 
 
