@@ -98,7 +98,7 @@ parts() {
         'slurm-slurmctld slurm-slurmd slurm munge' slurm-llnl 'slurm munge' 'slurm slurm-node munge'
     part browser Chromium browser "no 'make check-browser'" "$chromium" chromium chromium chromium chromium
     [ "$manager" -ne 0 ] || { # apt, whose packages are known to work together
-        part browser Firefox firefox "play.html is tested in Chromium alone" "$firefox"
+        part browser Firefox mozilla "play.html is tested in Chromium alone" "$firefox"
         part play clang 'program clang' "no 'make play'" clang
         part play lld 'location wasm-ld' "no 'make play'" lld
         part play wasi-libc wasi "no 'make play'" 'wasi-libc libclang-rt-dev-wasm32'
@@ -169,7 +169,7 @@ fuzzer() {
         clang -w -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null && program clang
 }
 
-firefox() {
+mozilla() {
     location firefox-esr || location firefox
 }
 

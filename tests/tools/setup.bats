@@ -163,6 +163,9 @@ systemctl disable --now slurmctld slurmd" ]
     [ ! -e "$asked" ]
     there 0 ./setup.sh --browser
     [ "$(cat "$asked")" = "$(printf 'update\ninstall -y chromium')" ]
+    hide firefox-esr
+    there 0 ./setup.sh --browser
+    [[ $(cat "$asked") == *"install -y firefox-esr" ]]
 }
 
 @test "setup --play adds what compiles the programs for a browser" {

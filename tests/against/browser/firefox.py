@@ -21,7 +21,7 @@ class Page:
         with open(self.folder.name + "/user.js", "w", encoding="utf-8") as file:
             file.write(f'user_pref("marionette.port", {port});\nuser_pref("app.update.enabled", false);\n'
                        'user_pref("datareporting.policy.dataSubmissionEnabled", false);\nuser_pref("browser.shell.checkDefaultBrowser", false);\n')
-        self.process = subprocess.Popen([find(), "--headless", "--marionette", "--no-remote", "--profile", self.folder.name, "about:blank"],
+        self.process = subprocess.Popen([find(), "--headless", "--marionette", "--remote-allow-system-access", "--no-remote", "--profile", self.folder.name, "about:blank"],
                                         env={**os.environ, "MOZ_HEADLESS": "1", "HOME": self.folder.name}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + self.seconds
         while True:
@@ -77,7 +77,20 @@ class Page:
         self.call("WebDriver:Navigate", url=url)
 
     def resize(self, width, height, scale=1, phone=False, dark=False):
-        self.call("WebDriver:SetWindowRect", width=width, height=height + 86)
+        """The inner size, whatever the window's frame takes."""
+        self.scheme(dark)
+        rect = self.call("WebDriver:SetWindowRect", width=width, height=height)
+        frame = [rect["width"] - self.evaluate("innerWidth"), rect["height"] - self.evaluate("innerHeight")]
+        self.call("WebDriver:SetWindowRect", width=width + frame[0], height=height + frame[1])
+
+    def scheme(self, dark):
+        self.call("Marionette:SetContext", value="chrome")
+        self.call("WebDriver:ExecuteScript", script="Services.prefs.setIntPref('layout.css.prefers-color-scheme.content-override', arguments[0])", args=[0 if dark else 1])
+        self.call("Marionette:SetContext", value="content")
+
+    def key(self, key, _code):
+        value = {"Enter": "\ue007", "Tab": "\ue004"}[key]
+        self.call("WebDriver:PerformActions", actions=[{"type": "key", "id": "keys", "actions": [{"type": kind, "value": value} for kind in ("keyDown", "keyUp")]}])
 
     def screenshot(self, path):
         with open(path, "wb") as file:

@@ -1,5 +1,5 @@
 """docs/moving/play.html in a real browser: the hash of each offered setting, struck lines, kills, keys, sizes, memory.
-Usage: play.py chromium|firefox FOLDER_FOR_SCREENSHOTS NATIVE_TREE [EVERY]      EVERY: only each n-th of the settings"""
+Usage: play.py chromium|firefox|webkit FOLDER_FOR_SCREENSHOTS NATIVE_TREE [EVERY]      EVERY: only each n-th of the settings"""
 import functools
 import hashlib
 import http.server
@@ -13,6 +13,7 @@ import threading
 import chromium
 import firefox
 import moving
+import webkit
 
 sys.path.insert(0, "tools/moving")
 import hashes  # noqa: E402
@@ -183,7 +184,7 @@ def absent(page):
 def main():
     browser, folder, tree = sys.argv[1:4]
     os.makedirs(folder, exist_ok=True)
-    with {"chromium": chromium, "firefox": firefox}[browser].Page() as page:
+    with {"chromium": chromium, "firefox": firefox, "webkit": webkit}[browser].Page() as page:
         page.resize(1440, 1000)
         table(page, browser, int((sys.argv[4:] or [1])[0]))
         strikes(page, tree)
@@ -192,14 +193,15 @@ def main():
         memory(page)
         served(page)
         assert run(page, ("02a", 2, 0.1, 16), guess="differ")[0] == "differ"
+        keyboard(page)
         if browser == "chromium":
             absent(page)
-            keyboard(page)
-            moving.fits(page, "play", folder)
             bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown"]
             assert not bad, bad
+        if browser == "webkit":
+            page.screenshot(folder + "/play_webkit.png")
         else:
-            page.screenshot(folder + "/play_firefox.png")
+            moving.fits(page, "play" if browser == "chromium" else "play_firefox", folder)
 
 
 if __name__ == "__main__":
