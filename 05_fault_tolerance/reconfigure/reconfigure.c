@@ -20,12 +20,15 @@ void reconfigure_init(Reconfigure *r, const Args *args, const DistEnv *env, Proc
     if (getenv("DDP_INCARNATION") == NULL)
         usage_error("no launcher replaces ranks that fail: start this program with "
                     "RECONFIGURE=1 05_fault_tolerance/run.sh");
-    if (place.on_gpu || args->backend == BACKEND_NCCL || args->backend == BACKEND_MPI ||
-        args->all_reduce != ALL_REDUCE_FLAT || args->on_nan != ON_NAN_STOP || args->trace != NULL ||
-        args->profile != NULL || args->show_topology || args->simulate_network != NULL)
-        usage_error("ranks that survive a failure need --device cpu, --backend tcp, --all-reduce "
-                    "flat and --on-nan stop, and no --trace, --profile, --show-topology or "
-                    "--simulate-network");
+    const bool is_tcp =
+        args->backend == BACKEND_TCP || (args->backend == BACKEND_AUTO && !place.on_gpu);
+    if (!is_tcp || args->amp == AMP_FP16 || args->all_reduce != ALL_REDUCE_FLAT ||
+        args->on_nan != ON_NAN_STOP || args->trace != NULL || args->profile != NULL ||
+        args->show_topology || args->simulate_network != NULL)
+        usage_error(
+            "ranks that survive a failure need --backend tcp, on GPUs, too, --all-reduce flat "
+            "and --on-nan stop, and no --amp fp16, --trace, --profile, --show-topology or "
+            "--simulate-network");
     process_group_open(pg, args, env->master_addr, env->master_port, env->rank, env->world_size,
                        place);
     CHECK(pg->world_size <= MAX_RANKS, "at most %d ranks can survive a failure", MAX_RANKS);
@@ -98,14 +101,15 @@ static void fetch(const Reconfigure *r, int source)
 {
     const size_t numel = r->optim->model->numel, bytes = numel * sizeof(float);
     const int num_arrays = 1 + r->optim->num_states;
+    Device *device = r->optim->model->device;
     float *own[] = { r->optim->model->params, r->optim->state[0], r->optim->state[1] };
     float *spare = mem_calloc((size_t)num_arrays, bytes);
     for (int i = 0; i < num_arrays; i++) {
-        memcpy(spare + (size_t)i * numel, own[i], bytes);
+        device_copy(device, spare + (size_t)i * numel, own[i], bytes, COPY_TO_HOST);
         broadcast(r->pg, spare + (size_t)i * numel, numel, FLOAT32, source);
     }
     for (int i = 0; i < num_arrays && !r->pg->revoked; i++)
-        memcpy(own[i], spare + (size_t)i * numel, bytes);
+        device_copy(device, own[i], spare + (size_t)i * numel, bytes, COPY_TO_DEVICE);
     free(spare);
 }
 
@@ -195,6 +199,9 @@ static void join(Reconfigure *r)
         if (pg->state != NULL) // closes the connections without NOTICE_CLOSE
             pg->backend->destroy(pg->state, pg);
         pg->state = NULL;
+        if (pg->staging != NULL)
+            staging_free(pg->staging); // what it had still to copy to the GPU is dropped
+        pg->staging = NULL;
         if (pg->missing >= 0 && pg->missing != pg->rank)
             agreement_suspect(&r->agreement, pg->missing, r->agreement.member[pg->missing]);
         const int status = agreement_next(&r->agreement);
@@ -241,7 +248,9 @@ int reconfigure_epoch(Reconfigure *r)
         const bool is_begun = r->joined && r->agreement.generation > 1 && r->base.batch > 0;
         r->epoch++;
         if (r->joined) { // an all-reduce that broke may have left a part of a sum as the request
-            *r->stop->request = 0;
+            const float none = 0;
+            device_copy(r->optim->model->device, r->stop->request, &none, sizeof none,
+                        COPY_TO_DEVICE);
             r->stop->announced = r->joined = false;
             r->stop->agreed = r->base.stops;
             r->stop->step = r->optim->model->step;
