@@ -124,16 +124,38 @@ static void test_own_address_listens_there_alone(void **state)
     close(listener);
 }
 
+static void test_names_of_this_machine(void **state)
+{
+    (void)state;
+    const char *own[] = { "localhost", "localhost4", "127.0.0.1", "127.9.9.9", "::1", "[::1]" };
+    const char *others[] = { "", "local", "128.0.0.1", "1.127.0.0", "::", "::2", "[::1" };
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        assert_true(net_is_loopback(own[i]));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(net_is_loopback(others[i]));
+}
+
+static int next_descriptor(void)
+{
+    const int fd = dup(STDIN_FILENO);
+    close(fd);
+    return fd;
+}
+
+/* Also, a refusal leaves no descriptor open. */
 static void test_port_in_use_is_refused(void **state)
 {
     (void)state;
     int port = 0;
-    const int listener = net_listen("localhost", &port);
+    const int listener = net_listen("localhost", &port), next = next_descriptor();
     assert_int_equal(net_listen("localhost", &port), -1);
     assert_int_equal(errno, EADDRINUSE);
     assert_int_equal(net_listen("", &port), -1);
     assert_int_equal(errno, EADDRINUSE);
+    assert_int_equal(next_descriptor(), next);
     close(listener);
+    assert_int_equal(net_connect("localhost", port, seconds_now()), -1);
+    assert_int_equal(next_descriptor(), listener);
 }
 
 static void test_no_port_is_refused(void **state)
@@ -328,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_localhost_is_reached_from_this_machine_only),
         cmocka_unit_test(test_names_of_others_listen_everywhere),
         cmocka_unit_test(test_own_address_listens_there_alone),
+        cmocka_unit_test(test_names_of_this_machine),
         cmocka_unit_test(test_port_in_use_is_refused),
         cmocka_unit_test(test_no_port_is_refused),
         cmocka_unit_test(test_sockets_are_quick_and_stay_in_this_program),

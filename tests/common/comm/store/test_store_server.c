@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/comm/store/handshake.h"
 #include "tests/common/comm/store/store_fixture.h"
 
 /* Reads until the server closes the connection, which it must. */
@@ -174,6 +175,23 @@ static void test_port_in_use_is_an_error(void **state)
     assert_int_equal(errno, EADDRINUSE);
 }
 
+/* In a job with a secret, clients without a handshake are served, too. */
+static void test_client_without_handshake(void **state)
+{
+    (void)state;
+    int port = 0;
+    secret_make();
+    StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
+    unsetenv(SECRET_VARIABLE);
+    const int fd = net_connect("127.0.0.1", port, deadline());
+    assert_int_equal(net_send(fd, BYTES(VALIDATE PING("ping")), deadline()), 0);
+    char echo[4];
+    assert_int_equal(net_recv(fd, echo, sizeof echo, deadline()), 0);
+    assert_memory_equal(echo, "ping", sizeof echo);
+    close(fd);
+    store_server_stop(server);
+}
+
 int main(void)
 {
     alarm(900); // nothing here may hang
@@ -186,6 +204,7 @@ int main(void)
         with_server(test_forked_copies_keep_nothing_open),
         cmocka_unit_test(test_last_wake_up_is_sent),
         with_server(test_port_in_use_is_an_error),
+        cmocka_unit_test(test_client_without_handshake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
