@@ -172,6 +172,8 @@ static void traffic_body(Rank *rank)
 {
     const size_t n = (size_t)rank->world_size, count = 12 * 5000; // divisible by 2, 3 and 4
     ProcessGroup pg;
+    const int unused = dup(STDIN_FILENO);
+    close(unused);
     rank_join(rank, &pg);
     uint64_t sent, received;
     all_reduce(&pg, data, count, FLOAT32, REDUCE_MEAN);
@@ -179,6 +181,7 @@ static void traffic_body(Rank *rank)
     CHECK(sent == 2 * (n - 1) * count * sizeof(float) / n, "sent %zu bytes", (size_t)sent);
     CHECK(received == sent, "received %zu bytes", (size_t)received);
     process_group_destroy(&pg);
+    CHECK(dup(STDIN_FILENO) == unused, "the group has left a descriptor open");
 }
 
 static void test_the_ring_sends_no_byte_too_many(void **state)
