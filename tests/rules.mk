@@ -40,6 +40,8 @@ $(TORCH_PEERS): %: %.o $(BUILD)/tests/common/comm/store/store_ops.o $(LIB_BEYOND
 $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(LIB_BEYOND) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
+$(BUILD)/tests/common/comm/tcp/test_mesh: LDFLAGS += -Wl,--wrap=on_demand_form
+
 # The tests of the kernels, with kernels built for other widths of vectors: $(BUILD)/widths/MARCH/test_NAME. The
 # library comes last, so that its own kernels are not taken.
 WIDTHS := x86-64-v2 x86-64-v3 x86-64-v3-amd x86-64-v4 # -amd: as GCC tunes it for AMD
