@@ -192,6 +192,56 @@ static void test_unusable_backends(void **state)
     }
 }
 
+static void test_rank_lists(void **state)
+{
+    (void)state;
+    const struct {
+        const char *has, *text;
+    } cases[] = {
+        { "x", "rank 0" },
+        { "..x", "rank 2" },
+        { "xx", "ranks 0 and 1" },
+        { "xxx", "ranks 0 to 2" },
+        { "x.xx.xxxx", "ranks 0, 2, 3 and 5 to 8" },
+        { "xxx.xx", "ranks 0 to 2, 4 and 5" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool has[16] = { false };
+        char text[RANK_LIST_BYTES];
+        const int n = (int)strlen(cases[i].has);
+        for (int rank = 0; rank < n; rank++)
+            has[rank] = cases[i].has[rank] == 'x';
+        assert_string_equal(rank_list(has, n, text), cases[i].text);
+    }
+    bool many[4000];
+    for (int rank = 0; rank < 4000; rank++)
+        many[rank] = rank % 2 == 0;
+    char text[RANK_LIST_BYTES];
+    assert_int_equal(strlen(rank_list(many, 4000, text)), RANK_LIST_BYTES - 1); // cut off
+}
+
+/* No rank has the number that its context names. */
+static void wrong_root_body(Rank *rank)
+{
+    ProcessGroup pg;
+    float number = 0;
+    rank_join(rank, &pg);
+    broadcast(&pg, &number, 1, FLOAT32, *(const int *)rank->context);
+}
+
+static void test_wrong_roots(void **state)
+{
+    (void)state;
+    for (int root = -1; root <= 2; root += 3) {
+        RankEnd end[MAX_RANKS];
+        char text[64];
+        ranks_run(2, wrong_root_body, &root, end);
+        snprintf(text, sizeof text, "broadcast: there is no rank %d: ranks are numbered", root);
+        expect_error(end, 0, text);
+        expect_error(end, 1, text);
+    }
+}
+
 static void two_groups_body(Rank *rank)
 {
     for (int i = 0; i < 2; i++) {
@@ -252,6 +302,8 @@ int main(void)
         cmocka_unit_test(test_disagreeing_ranks_are_named),
         cmocka_unit_test(test_other_options_are_named),
         cmocka_unit_test(test_unusable_backends),
+        cmocka_unit_test(test_rank_lists),
+        cmocka_unit_test(test_wrong_roots),
         cmocka_unit_test(test_two_groups_after_each_other),
         cmocka_unit_test(test_groups_after_each_other_at_one_address),
         cmocka_unit_test(test_no_false_alarms_at_the_end),

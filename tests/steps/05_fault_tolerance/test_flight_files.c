@@ -298,34 +298,6 @@ static void test_left_out(void **state)
     attempt_free(&attempt);
 }
 
-static void test_rank_lists(void **state)
-{
-    (void)state;
-    const struct {
-        const char *has, *text;
-    } cases[] = {
-        { "x", "rank 0" },
-        { "..x", "rank 2" },
-        { "xx", "ranks 0 and 1" },
-        { "xxx", "ranks 0 to 2" },
-        { "x.xx.xxxx", "ranks 0, 2, 3 and 5 to 8" },
-        { "xxx.xx", "ranks 0 to 2, 4 and 5" },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        bool has[16] = { false };
-        char text[RANK_LIST_BYTES];
-        const int n = (int)strlen(cases[i].has);
-        for (int rank = 0; rank < n; rank++)
-            has[rank] = cases[i].has[rank] == 'x';
-        assert_string_equal(rank_list(has, n, text), cases[i].text);
-    }
-    bool many[4000];
-    for (int rank = 0; rank < 4000; rank++)
-        many[rank] = rank % 2 == 0;
-    char text[RANK_LIST_BYTES];
-    assert_int_equal(strlen(rank_list(many, 4000, text)), RANK_LIST_BYTES - 1); // cut off
-}
-
 /* A rank that cannot write its record reports that and continues. */
 static void test_no_place_for_a_record(void **state)
 {
@@ -367,7 +339,6 @@ int main(void)
         cmocka_unit_test(test_damaged_entries),
         cmocka_unit_test(test_damaged_progress),
         cmocka_unit_test(test_left_out),
-        cmocka_unit_test(test_rank_lists),
         cmocka_unit_test(test_no_place_for_a_record),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

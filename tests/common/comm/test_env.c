@@ -1,0 +1,62 @@
+/* The five variables as a program of one's own reads them, and the cores that a rank reports. */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/comm/dist_env.h"
+#include "common/comm/env.h"
+#include "tests/helpers/child.h"
+
+/* Reads WORLD_SIZE where the five variables but those in `missing` are set. */
+static void print_world_size(const void *missing)
+{
+    static const char *const five[] = { "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR",
+                                        "MASTER_PORT" };
+    clearenv();
+    for (size_t i = 0; i < LENGTH(five); i++)
+        if (strstr(missing, five[i]) == NULL)
+            setenv(five[i], "3", 1);
+    printf("%d", env_int("WORLD_SIZE"));
+}
+
+static void test_all_missing_ones_are_named(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(print_world_size, ""), 0);
+    assert_string_equal(out, "3");
+    assert_dies_saying(print_world_size, "WORLD_SIZE", 1, ": WORLD_SIZE is not set: start this");
+    assert_dies_saying(print_world_size, "MASTER_PORT WORLD_SIZE", 1,
+                       ": WORLD_SIZE, MASTER_PORT are not set: start this");
+}
+
+static void print_cores(const void *set)
+{
+    SYS_CHECK(sched_setaffinity(0, sizeof(cpu_set_t), set));
+    char text[DIST_ENV_CORES_BYTES];
+    printf("%s", dist_env_cores(text));
+}
+
+static void test_cores_are_those_that_the_kernel_allows(void **state)
+{
+    (void)state;
+    cpu_set_t set;
+    char expected[16];
+    int core = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    while (!CPU_ISSET(core, &set))
+        core++;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    assert_int_equal(child_run(print_cores, &set), 0);
+    snprintf(expected, sizeof expected, "%d", core);
+    assert_string_equal(out, expected);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_missing_ones_are_named),
+        cmocka_unit_test(test_cores_are_those_that_the_kernel_allows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
