@@ -111,10 +111,12 @@ def judge(mutant, original, limits):
             return "no program"
         if code == original:
             return "same"
-        tests = tests_of(source)
-        if not make(*tests):
-            return "no program"
-        return "survived" if all(passes(test, limits[test]) for test in tests) else "caught"
+        for test in sorted(tests_of(source), key=lambda test: (source.stem not in test, limits[test])):
+            if not make(test):
+                return "no program"
+            if not passes(test, limits[test]):
+                return "caught"
+        return "survived"
     finally:
         (TREE / source).write_text(path.read_text())
 
