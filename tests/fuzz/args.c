@@ -11,6 +11,7 @@ void fuzz_args(Input input)
 
     Args args;
     args_parse(&args, step, words.argc, words.argv);
+    world_passed();
     EXPECT(args.epochs >= 0 && args.batch_size > 0 && args.lr >= 0 && args.timeout > 0);
     EXPECT(args_batch_size(&args, 3) > 0);
 }

@@ -13,6 +13,7 @@ void fuzz_env(Input input)
 
     DistEnv env;
     dist_env_init(&env);
+    world_passed();
     EXPECT(env.rank >= 0 && env.rank < env.world_size && env.local_rank >= 0 && env.node >= 0);
     Device device;
     device_init(&device, &(Args){ .device = DEVICE_CPU }, env.local_rank);

@@ -15,6 +15,7 @@ void fuzz_flags(Input input)
 
     static Flags flags;
     flags_parse(&flags, more, words.argc, words.argv);
+    world_passed();
     EXPECT(flags.nproc_per_node > 0 && flags.nproc_per_node <= FLAGS_MAX_WORKERS);
     EXPECT(flags.min_nodes > 0 && flags.min_nodes <= flags.max_nodes);
     EXPECT(strchr(flags.run_id, '/') == NULL && flags.master_addr[0] != '\0');

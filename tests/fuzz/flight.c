@@ -38,7 +38,7 @@ static void write_for_torch(const Attempt *attempt)
 {
     char path[128];
     EXPECT(torch_form_write(attempt, world_folder()) >= 1);
-    for (int rank = 0; rank < NUM_RANKS; rank++) {
+    for (int rank = 0; rank < NUM_RANKS && rank < attempt->world_size; rank++) {
         snprintf(path, sizeof path, "%s/rank_%d", world_folder(), rank);
         EXPECT((unlink(path) == 0) == (attempt->flight[rank].record != NULL));
     }
@@ -58,6 +58,7 @@ void fuzz_flight(Input input)
     }
     Attempt attempt;
     if (attempt_load(&attempt, world_folder())) {
+        world_passed();
         WaitTimes times;
         wait_times(&times, &attempt);
         diagnose(&attempt, &times, 1000, text);

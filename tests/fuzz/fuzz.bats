@@ -26,7 +26,8 @@ fuzz() {
     run timeout -k 5 $((share + 600)) nice $ENGINE -max_total_time=$share -timeout=60 -malloc_limit_mb=16 \
         -print_funcs=0 -close_fd_mask=1 -artifact_prefix="$found/$1-" "$corpus" "tests/fuzz/corpus/$1" \
         "build/fuzz/seeds/$1" </dev/null
-    echo "# $(echo "$output" | sed -n "s/^#\([0-9]*\).*DONE *cov: \([0-9]*\).*/$1: \1 runs, \2 edges/p")" >&3
+    echo "# $(echo "$output" | sed -n "s/^#\([0-9]*\).*DONE *cov: \([0-9]*\).*/$1: \1 runs, \2 edges/p"), $(
+        echo "$output" | grep 'past the first check$')" >&3
     if [ "$status" -ne 0 ]; then
         echo "$output" | grep -E '^fault|ERROR|runtime error|^ +#[0-9]+ .* in .*(common|tests)/' | head -n 20
         local input

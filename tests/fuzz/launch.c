@@ -48,6 +48,7 @@ static void meet(Input input)
     world_set_peers(input);
     Store store;
     const Ranks ranks = rendezvous(&store, &flags);
+    world_passed();
     EXPECT(ranks.first_rank >= 0 && ranks.first_rank < ranks.world_size);
     store_free(&store);
 }
@@ -58,6 +59,7 @@ static void count_gpus(Input input)
     if (input_line(&input, text, sizeof text) != NULL)
         world_set_env(text);
     EXPECT(!has_extras || comfort_gpus_listed() >= 0);
+    world_passed();
 }
 
 static void read_error_file(Input input)

@@ -21,6 +21,7 @@ void fuzz_mesh(Input input)
 
     Mesh *mesh = mem_calloc(1, sizeof *mesh);
     mesh_init(mesh, &pg);
+    world_passed();
     mesh_free(mesh);
     free(mesh);
     close(store.fd);

@@ -20,6 +20,8 @@ void fuzz_metrics(Input input)
     struct stat status;
     EXPECT(fstat(fileno(steps), &status) == 0 && (size_t)status.st_size <= input.size);
     fclose(steps);
+    if (status.st_size > 0)
+        world_passed();
 
     // Only whole lines are kept.
     EXPECT(status.st_size == 0 || input.data[status.st_size - 1] == '\n');

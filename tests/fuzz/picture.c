@@ -18,6 +18,7 @@ void fuzz_picture(Input input)
         EXPECT(strlen(error) > 0 && strlen(error) < sizeof error);
         return;
     }
+    world_passed();
     unsigned sum = 0;
     for (int i = 0; i < MNIST_PIXELS; i++)
         sum += pixels[i];

@@ -2,18 +2,18 @@
 # of FUZZ_SECONDS; make test runs what is kept in corpus/ and what seeds.py makes, with any compiler
 # (tests/fuzz/test_fuzz.c).
 
-FUZZ_SOURCES := $(filter-out %/engine.c %/test_fuzz.c,$(wildcard tests/fuzz/*.c))
+FUZZ_SOURCES := $(filter-out %/engine.c %/mutate.c %/test_fuzz.c,$(wildcard tests/fuzz/*.c))
 FUZZ_OBJECTS := $(FUZZ_SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/tests/common/comm/store/store_ops.o $(DOCTOR)
 FUZZ_WRAPPED := exit _exit poll __poll_chk ppoll __ppoll_chk clock_gettime getenv setenv sleep nanosleep accept4 \
     net_connect net_listen getaddrinfo seconds_awake seconds_awake_at_tick poll_awake pthread_mutex_lock \
-    pthread_mutex_unlock thread_start getrandom getpid glob gpus_count safetensors_checksum
+    pthread_mutex_unlock thread_start getrandom getpid glob gpus_count safetensors_checksum json_loadb json_load_file
 FUZZ_LDFLAGS := $(FUZZ_WRAPPED:%=-Wl,--wrap=%)
 
 $(BUILD)/tests/fuzz/test_fuzz: $(BUILD)/tests/fuzz/test_fuzz.o $(FUZZ_OBJECTS) $(LIB05) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
 	$(LINK) $(LDFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
 # Only in a build that tests/fuzz/fuzz.bats makes: with clang, sanitizers and coverage.
-$(BUILD)/engine: $(BUILD)/tests/fuzz/engine.o $(FUZZ_OBJECTS) $(LIB05) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
+$(BUILD)/engine: $(BUILD)/tests/fuzz/engine.o $(BUILD)/tests/fuzz/mutate.o $(FUZZ_OBJECTS) $(LIB05) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
 	$(CC) $(LDFLAGS) $(FUZZ_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS) $(LIBPNG)
 
 check-fuzz:
@@ -24,5 +24,5 @@ check-fuzz:
 check-bare:
 	@tests/bare_machine.sh
 
--include $(FUZZ_OBJECTS:.o=.d) $(BUILD)/tests/fuzz/engine.d
+-include $(FUZZ_OBJECTS:.o=.d) $(BUILD)/tests/fuzz/engine.d $(BUILD)/tests/fuzz/mutate.d
 .PHONY: check-fuzz check-bare

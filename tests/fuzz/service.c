@@ -21,6 +21,8 @@ void fuzz_service(Input input)
         if (gone[i])
             continue;
         gone[i] = !service_feed(&clients[i], part.data, part.size);
+        if (clients[i].unread > 0 || service.num_values > 0)
+            world_passed(); // a whole request is answered
         if (gone[i])
             service_remove(&clients[i]);
         for (int j = 0; j < NUM_CLIENTS; j++)

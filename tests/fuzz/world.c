@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <jansson.h>
 #include <math.h>
 #include <netdb.h>
 #include <poll.h>
@@ -48,6 +49,8 @@ int __real_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 ssize_t __real_getrandom(void *bytes, size_t count, unsigned flags);
 pid_t __real_getpid(void);
 int __real_glob(const char *pattern, int flags, int (*error)(const char *, int), glob_t *found);
+json_t *__real_json_loadb(const char *text, size_t bytes, size_t flags, json_error_t *error);
+json_t *__real_json_load_file(const char *path, size_t flags, json_error_t *error);
 uint32_t __real_safetensors_checksum(const Safetensors *file, bool in_order);
 
 /* Descriptors: the process's own below RUN_FD, then the run's, then those of its world. */
@@ -58,6 +61,7 @@ static bool is_foreign[WORLD_FD]; // open before the run: the fuzzer's own
 static jmp_buf end_of_run;
 static int64_t clock_ns;
 static Input peers;
+static bool passed; // the run's first check
 static int accepted; // what accept4 returns next; 0: nothing
 static const char *variables[MAX_VARIABLES];
 static int num_variables;
@@ -105,7 +109,12 @@ static bool close_descriptors(void)
     return left;
 }
 
-void world_run(Body *body, bool may_keep, const uint8_t *data, size_t size)
+void world_passed(void)
+{
+    passed = true;
+}
+
+bool world_run(Body *body, bool may_keep, const uint8_t *data, size_t size)
 {
     static bool ready;
     if (!ready)
@@ -116,6 +125,7 @@ void world_run(Body *body, bool may_keep, const uint8_t *data, size_t size)
     num_variables = 0;
     peers = (Input){ 0 };
     accepted = 0;
+    passed = false;
     memory_watch();
     running = true;
     bool must_free = false;
@@ -129,6 +139,7 @@ void world_run(Body *body, bool may_keep, const uint8_t *data, size_t size)
     memory_release();
     if (close_descriptors() && must_free)
         world_fault("a descriptor is left");
+    return passed;
 }
 
 const char *world_file(const void *data, size_t size)
@@ -399,6 +410,21 @@ int __wrap_glob(const char *pattern, int flags, int (*error)(const char *, int),
 int __wrap_gpus_count(void)
 {
     return has_extras ? comfort_gpus_listed() : 0;
+}
+
+/* JSON is the first check of most formats. */
+json_t *__wrap_json_loadb(const char *text, size_t bytes, size_t flags, json_error_t *error)
+{
+    json_t *value = __real_json_loadb(text, bytes, flags, error);
+    passed |= value != NULL;
+    return value;
+}
+
+json_t *__wrap_json_load_file(const char *path, size_t flags, json_error_t *error)
+{
+    json_t *value = __real_json_load_file(path, flags, error);
+    passed |= value != NULL;
+    return value;
 }
 
 uint32_t __wrap_safetensors_checksum(const Safetensors *file, bool in_order)

@@ -13,8 +13,13 @@
 typedef void Body(Input input);
 
 /* Runs body in this environment. Ends the process if body waits without a deadline, or returns
- * without freeing and closing everything (with may_keep it need not). */
-void world_run(Body *body, bool may_keep, const uint8_t *data, size_t size);
+ * without freeing and closing everything (with may_keep it need not). Returns whether body has got
+ * past its first check. */
+bool world_run(Body *body, bool may_keep, const uint8_t *data, size_t size);
+
+/* Notes that the input has got past the first check of the code under test: a fuzzer whose inputs
+ * seldom do so tests little else. */
+void world_passed(void);
 
 /* Returns the path of a file with these bytes, which exists until the end of the run. */
 const char *world_file(const void *data, size_t size);
