@@ -83,10 +83,11 @@
 #   make check-bare        fresh machines; as root (20 minutes)
 # Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, CUDNN=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (for other
 # machines than this), FMA=0 (no a * b + c in one instruction: the bits of docs/moving/play.html), CUDA_HOME=DIR,
-# NCCL_HOME=DIR, CUDNN_HOME=DIR, MPI_HOME=DIR (where these are), CUDA_ARCH=all-major (for every GPU, which takes
-# three times as long; else for this machine's, or without one for the oldest, which newer GPUs compile anew when a program
-# starts, if their driver knows this CUDA), V=1 (show the commands), ONLY=NAME (of the tests, this file alone, with or
-# without its folder: for make test and every check).
+# NCCL_HOME=DIR, CUDNN_HOME=DIR, MPI_HOME=DIR (where these are), MPI_ABI=1 (one program for each MPI that has the
+# standard's library, as MPICH 5 and Intel MPI), CUDA_ARCH=all-major (for every GPU, which takes three times as long; else
+# for this machine's, or without one for the oldest, which newer GPUs compile anew when a program starts, if their driver
+# knows this CUDA), V=1 (show the commands), ONLY=NAME (of the tests, this file alone, with or without its folder: for make
+# test and every check).
 
 BUILD     ?= build
 # A lab, a trap, a quiz, or a program from outside the tree, is compiled with the choices of the library that is there.
@@ -140,7 +141,7 @@ STAND_INS := $(call in,*_no_*.c)
 SOURCES   := $(filter-out $(STAND_INS) $(foreach part,$(WITHOUT),$(PART_$(part))),$(call in,*.c)) $(call in,$(WITHOUT:%=*_no_%.c))
 KERNELS   := $(if $(filter 1,$(CUDA)),$(call in,cuda_*.cu))
 OBJECTS   := $(SOURCES:%.c=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
-MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPI_HOME:%=%/bin/)mpicc
+MPICC   := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPI_HOME:%=%/bin/)mpicc$(if $(filter 1,$(MPI_ABI)),_abi)
 LINK    := $(if $(filter 1,$(MPI)),$(MPICC),$(CC))
 
 # Of CUDA only the runtime is linked in: cuBLAS and NCCL are opened when a GPU is (base/library.h).
@@ -232,7 +233,7 @@ $(LIB05): $(PART_05)
 
 # Changes when a part is switched on or off: then everything is put together anew. A line for each
 # choice, as make reads it; the last, with all flags, is there for a change of this file.
-CHOICES := EXTRAS FMA MPI MPI_HOME CUDA NCCL CUDNN PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDNN_HOME CUDA_ARCH
+CHOICES := EXTRAS FMA MPI MPI_HOME MPI_ABI CUDA NCCL CUDNN PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDNN_HOME CUDA_ARCH
 CHOSEN  += $(foreach choice,$(CHOICES),$(choice)='$($(choice))') NVCCFLAGS='$(value NVCCFLAGS)' \
     ALL='$(CFLAGS)'
 $(BUILD)/parts: $(if $(shell printf '%s\n' $(CHOSEN) | cmp -s - $(BUILD)/parts || echo changed),FORCE)

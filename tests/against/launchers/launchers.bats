@@ -171,3 +171,17 @@ END
         [[ $output == *"this program was built with "*", which does not know ${mpi%/bin}/"*"make MPI_HOME=${mpi%/bin}"* ]]
     done
 }
+
+@test "make MPI_ABI=1: one program, its collectives by MPICH and by Intel MPI" {
+    [ "${SAMPLE:-0}" -eq 0 ] || skip "not in part $SAMPLE"
+    mpich=$(tr ' ' '\n' <<<"$MPIS" | grep /mpich==) || skip "pip got no MPICH"
+    impi=$(tr ' ' '\n' <<<"$MPIS" | grep /impi-rt==) || skip "pip got no Intel MPI"
+    here=$OUT/abi
+    env -u MAKEFLAGS make -s -j2 BUILD="$here" MPI_HOME="${mpich%/bin}" MPI_ABI=1 CUDA=0 PNG=0 HTTP=0 "$here/tests/against/mpi/mpi_ranks" >&2
+    ldd "$here/tests/against/mpi/mpi_ranks" | grep -q libmpi_abi.so.1
+    for mpi in $mpich $impi; do
+        LD_LIBRARY_PATH=${mpi%/bin}/lib run timeout -k 5 200 "$mpi/mpiexec" -n 2 "$here/tests/against/mpi/mpi_ranks" all
+        echo "$output"
+        [ "$status" -eq 0 ]
+    done
+}
