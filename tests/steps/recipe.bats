@@ -2,6 +2,12 @@
 # What a recipe has: --clip-norm, --lr-schedule, --warmup-steps. tests/common/nn/test_optim.c and
 # tests/against/torch/training.py have their numbers.
 
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
+
 setup() {
     scratch=$(mktemp -d)
     recipe="--lr-schedule cosine --warmup-steps 6 --clip-norm 1"
@@ -15,14 +21,14 @@ teardown() {
 train() {
     dir=$scratch/$1
     shift
-    run timeout 300 "$@" --device cpu --threads 1 --num-samples 128 --checkpoint-dir "$dir"
+    run timeout 300 "$@" --device cpu --threads 1 "${few[@]}" --num-samples 128 --checkpoint-dir "$dir"
     echo "$output"
     [ "$status" -eq 0 ]
 }
 
 # The tensors of DIR's last checkpoint: its header has the number of ranks.
 weights() {
-    file=$scratch/$1/cnn_digits.safetensors
+    file=$scratch/$1/cnn_mnist.safetensors
     tail -c +$((9 + $(od -An -t u8 -N 8 "$file"))) "$file" | sha256sum
 }
 
@@ -32,12 +38,12 @@ weights() {
         train $schedule 01_single_gpu/train 4 1 $recipe --lr-schedule $schedule
         for epoch in 1 3; do
             train resumed 01_single_gpu/train 4 0 $recipe --lr-schedule $schedule --resume "$through/epoch_$epoch.safetensors"
-            cmp "$through/cnn_digits.safetensors" "$resumed/cnn_digits.safetensors"
+            cmp "$through/cnn_mnist.safetensors" "$resumed/cnn_mnist.safetensors"
         done
     done
     train stopped 05_fault_tolerance/run.sh 1 4 0 $recipe --lr-schedule cosine --max-steps 5 --save-every-steps 5
     train stopped 05_fault_tolerance/run.sh 1 4 0 $recipe --lr-schedule cosine
-    cmp "$through/cnn_digits.safetensors" "$scratch/stopped/cnn_digits.safetensors"
+    cmp "$through/cnn_mnist.safetensors" "$scratch/stopped/cnn_mnist.safetensors"
 }
 
 @test "any number of ranks, the same bits: they clip by one norm, and have one rate" {
@@ -50,10 +56,10 @@ weights() {
 @test "each option changes the weights, and its default does not" {
     train none 01_single_gpu/train 1 0
     train default 01_single_gpu/train 1 0 --lr-schedule constant --warmup-steps 0 --clip-norm 0
-    cmp "$scratch/none/cnn_digits.safetensors" "$scratch/default/cnn_digits.safetensors"
+    cmp "$scratch/none/cnn_mnist.safetensors" "$scratch/default/cnn_mnist.safetensors"
     for option in "--lr-schedule cosine" "--warmup-steps 1" "--clip-norm 0.5"; do
         train other 01_single_gpu/train 1 0 $option
-        ! cmp -s "$scratch/none/cnn_digits.safetensors" "$scratch/other/cnn_digits.safetensors" || false
+        ! cmp -s "$scratch/none/cnn_mnist.safetensors" "$scratch/other/cnn_mnist.safetensors" || false
     done
 }
 
@@ -61,7 +67,7 @@ weights() {
     train ddp 02_multi_gpu_spawn/train 1 0 --nproc 2 --lr-schedule cosine --warmup-steps 3 --optimizer adamw
     for stage in 1 2 3; do
         train $stage beyond/zero/train_zero$stage 1 0 --nproc 2 --lr-schedule cosine --warmup-steps 3 --optimizer adamw
-        cmp "$scratch/ddp/cnn_digits.safetensors" "$scratch/$stage/cnn_digits.safetensors"
+        cmp "$scratch/ddp/cnn_mnist.safetensors" "$scratch/$stage/cnn_mnist.safetensors"
         run beyond/zero/train_zero$stage 1 --nproc 2 --device cpu --clip-norm 1
         [ "$status" -eq 2 ]
         [[ $output == *"--clip-norm: each rank of this aside holds a share of the gradients, and the norm needs all of them; leave it out, or use train" ]]

@@ -2,6 +2,11 @@
 # The steps as a user runs them: what they print and write, and what must not change the result.
 
 load ../helpers/free_port
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
 
 setup() {
     scratch=$(mktemp -d)
@@ -62,29 +67,29 @@ agree() {
 }
 
 @test "epochs 0, S, 2S are saved, and the end; 0 epochs write the initial state" {
-    ok 01_single_gpu/run.sh 4 2 --num-samples 64 --checkpoint-dir "$scratch"
-    [ "$(ls "$scratch" | tr '\n' ' ')" = "cnn_digits.safetensors epoch_1.safetensors epoch_3.safetensors " ]
+    ok 01_single_gpu/run.sh 4 2 "${few[@]}" --num-samples 64 --checkpoint-dir "$scratch"
+    [ "$(ls "$scratch" | tr '\n' ' ')" = "cnn_mnist.safetensors epoch_1.safetensors epoch_3.safetensors " ]
     ok 01_single_gpu/run.sh 0 --checkpoint-dir "$scratch/initial"
     [ "$(ls "$scratch/initial")" = "epoch_0.safetensors" ]
 }
 
 @test "the same command twice gives the same bytes" {
     for i in 1 2; do
-        ok 03_torchrun_env/run.sh 2 --epochs 1 --num-samples 720 --checkpoint-dir "$scratch/$i"
+        ok 03_torchrun_env/run.sh 2 "${few[@]}" --epochs 2 --checkpoint-dir "$scratch/$i"
     done
-    cmp "$scratch/1/cnn_digits.safetensors" "$scratch/2/cnn_digits.safetensors"
+    cmp "$scratch/1/cnn_mnist.safetensors" "$scratch/2/cnn_mnist.safetensors"
 }
 
 @test "the number of threads changes no bit" {
     for threads in 1 2 3; do
-        ok 01_single_gpu/run.sh --epochs 1 --num-samples 400 --threads $threads --checkpoint-dir "$scratch/$threads"
+        ok 01_single_gpu/run.sh "${few[@]}" --epochs 1 --num-samples 200 --threads $threads --checkpoint-dir "$scratch/$threads"
     done
-    cmp "$scratch/1/cnn_digits.safetensors" "$scratch/2/cnn_digits.safetensors"
-    cmp "$scratch/1/cnn_digits.safetensors" "$scratch/3/cnn_digits.safetensors"
+    cmp "$scratch/1/cnn_mnist.safetensors" "$scratch/2/cnn_mnist.safetensors"
+    cmp "$scratch/1/cnn_mnist.safetensors" "$scratch/3/cnn_mnist.safetensors"
 }
 
 @test "with the global batch fixed, 1, 2 and 4 ranks have the same losses" {
-    fixed="--num-samples 512 --global-batch-size 64 --max-steps 11" # the second epoch, too
+    fixed="--num-samples 256 --global-batch-size 32 --max-steps 11" # the second epoch, too
     losses 01_single_gpu/run.sh $fixed >"$scratch/01"
     [ "$(wc -l <"$scratch/01")" -eq 11 ]
     for ranks in 2 4; do
@@ -96,15 +101,15 @@ agree() {
 }
 
 @test "dropout draws the same masks on 1 and 2 ranks" {
-    fixed="--num-samples 512 --global-batch-size 64 --max-steps 10 --log-interval 1"
+    fixed="--num-samples 256 --global-batch-size 32 --max-steps 10 --log-interval 1"
     01_single_gpu/run.sh $fixed --checkpoint-dir "$scratch" | sed -n 's/^Train.*Loss: //p' >"$scratch/01"
     03_torchrun_env/run.sh 2 $fixed --checkpoint-dir "$scratch" | sed -n 's/^Train.*Loss: //p' >"$scratch/03"
     agree "$scratch/01" "$scratch/03" 1e-4
 }
 
 @test "the size of the buckets changes nothing beyond rounding" {
-    losses 03_torchrun_env/run.sh 3 --max-steps 8 --bucket-cap-mb 25 >"$scratch/large"
-    losses 03_torchrun_env/run.sh 3 --max-steps 8 --bucket-cap-mb 0.001 >"$scratch/small"
+    losses 03_torchrun_env/run.sh 3 --max-steps 8 --batch-size 8 --bucket-cap-mb 25 >"$scratch/large"
+    losses 03_torchrun_env/run.sh 3 --max-steps 8 --batch-size 8 --bucket-cap-mb 0.001 >"$scratch/small"
     agree "$scratch/large" "$scratch/small" 1e-5
 }
 
@@ -120,11 +125,11 @@ agree() {
 }
 
 @test "a run that is resumed ends with the bytes of one that never stopped" {
-    few="--epochs 2 --num-samples 400" # 7 steps an epoch
-    ok 02_multi_gpu_spawn/run.sh 2 $few --checkpoint-dir "$scratch/straight"
-    ok 02_multi_gpu_spawn/run.sh 2 $few --max-steps 9 --checkpoint-dir "$scratch/half"
-    ok 03_torchrun_env/run.sh 2 $few --resume "$scratch/half/cnn_digits.safetensors" --checkpoint-dir "$scratch/rest"
-    cmp "$scratch/straight/cnn_digits.safetensors" "$scratch/rest/cnn_digits.safetensors"
+    few+=(--epochs 2 --batch-size 16 --num-samples 200) # 7 steps an epoch
+    ok 02_multi_gpu_spawn/run.sh 2 "${few[@]}" --checkpoint-dir "$scratch/straight"
+    ok 02_multi_gpu_spawn/run.sh 2 "${few[@]}" --max-steps 9 --checkpoint-dir "$scratch/half"
+    ok 03_torchrun_env/run.sh 2 "${few[@]}" --resume "$scratch/half/cnn_mnist.safetensors" --checkpoint-dir "$scratch/rest"
+    cmp "$scratch/straight/cnn_mnist.safetensors" "$scratch/rest/cnn_mnist.safetensors"
 }
 
 @test "nothing left to do after a resume is said in a line, status 0" {
@@ -197,16 +202,16 @@ agree() {
 
 @test "mpirun starts 03 with the same losses as ddprun" {
     command -v mpirun >/dev/null || skip "no mpirun"
-    losses 03_torchrun_env/run.sh 2 --max-steps 5 >"$scratch/ddprun"
-    LAUNCHER=mpirun losses 03_torchrun_env/run.sh 2 --max-steps 5 >"$scratch/mpirun"
+    losses 03_torchrun_env/run.sh 2 --max-steps 5 --batch-size 8 >"$scratch/ddprun"
+    LAUNCHER=mpirun losses 03_torchrun_env/run.sh 2 --max-steps 5 --batch-size 8 >"$scratch/mpirun"
     agree "$scratch/ddprun" "$scratch/mpirun" 0
     grep -q MPI=1 "${BUILD:-build}/parts" || skip "built without MPI"
-    LAUNCHER=mpirun losses 03_torchrun_env/run.sh 2 --max-steps 5 --backend mpi >"$scratch/mpi"
+    LAUNCHER=mpirun losses 03_torchrun_env/run.sh 2 --max-steps 5 --batch-size 8 --backend mpi >"$scratch/mpi"
     agree "$scratch/ddprun" "$scratch/mpi" 1e-4
 }
 
 @test "any step loads any other step's file" {
-    ok 03_torchrun_env/run.sh 2 --max-steps 5 --checkpoint-dir "$scratch"
-    ok 01_single_gpu/run.sh --max-steps 8 --resume "$scratch/cnn_digits.safetensors" --checkpoint-dir "$scratch/01"
-    ok 02_multi_gpu_spawn/run.sh 3 --max-steps 3 --init-from "$scratch/01/cnn_digits.safetensors" --checkpoint-dir "$scratch/02"
+    ok 03_torchrun_env/run.sh 2 "${few[@]}" --max-steps 5 --checkpoint-dir "$scratch"
+    ok 01_single_gpu/run.sh "${few[@]}" --max-steps 8 --resume "$scratch/cnn_mnist.safetensors" --checkpoint-dir "$scratch/01"
+    ok 02_multi_gpu_spawn/run.sh 3 "${few[@]}" --max-steps 3 --init-from "$scratch/01/cnn_mnist.safetensors" --checkpoint-dir "$scratch/02"
 }

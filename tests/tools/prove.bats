@@ -2,6 +2,12 @@
 # --reduce-order fixed in whole trainings: the same bits for 1, 2, 4 and 8 ranks, and PyTorch's
 # losses. (By hand, gradient by gradient: test_reduce_order.c and test_fixed_all_reduce.c.)
 
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
+
 setup() {
     scratch=$(mktemp -d)
 }
@@ -40,8 +46,8 @@ same() {
 
 @test "every optimizer ends with the same bits on 1 and 8 ranks" {
     same --model linear --momentum 0.9 --weight-decay 0.01
-    same --model cnn --optimizer adadelta --weight-decay 0.01
-    same --model cnn --optimizer adamw --bucket-cap-mb 0.01
+    same "${few[@]}" --optimizer adadelta --weight-decay 0.01
+    same "${few[@]}" --optimizer adamw --bucket-cap-mb 0.01
 }
 
 @test "with --reduce-order fixed the losses are PyTorch's" {
