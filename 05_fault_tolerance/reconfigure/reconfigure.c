@@ -2,6 +2,7 @@
 #include "05_fault_tolerance/reconfigure/reconfigure.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,7 +13,42 @@
 #include "common/comm/backend.h"
 #include "common/data/scratch.h"
 
+#define LOOK_SECONDS 0.1 // between two looks at the other ranks' seats, while nccl waits
 #define MAX_STALLED 100 // generations without a step: the fault is in the program, or a link is cut
+
+/* Returns whether a rank has left the generation or was replaced, or the training has ended. */
+static bool is_broken(const Agreement *a)
+{
+    char key[TEXT_BYTES], text[TEXT_BYTES];
+    agreement_look(a->store, "end", text, sizeof text);
+    bool broken = text[0] != '\0';
+    for (int rank = 0; rank < a->world_size && !broken; rank++) {
+        int incarnation = -1;
+        int64_t left = -1;
+        snprintf(key, sizeof key, "seat/%d", rank);
+        agreement_look(a->store, key, text, sizeof text);
+        sscanf(text, "%d %" SCNd64, &incarnation, &left);
+        broken = incarnation != a->member[rank] || left >= a->generation;
+    }
+    return broken;
+}
+
+/* Looks from time to time whether the group is still whole, and revokes it if not. */
+static bool keeps_waiting(void *survivor, double begun)
+{
+    Reconfigure *r = survivor;
+    ProcessGroup *pg = r->pg;
+    const double now = seconds_awake();
+    if (now > r->looked + LOOK_SECONDS && now > begun + LOOK_SECONDS) {
+        r->looked = now;
+        pg->revoked = now > begun + pg->timeout || is_broken(&r->agreement);
+        if (pg->revoked)
+            log_info("a rank is gone, or missing after %.1f s: this rank leaves the group",
+                     now - begun);
+    }
+    poll(NULL, 0, now > begun + LOOK_SECONDS); // first it spins, since most calls are short
+    return !pg->revoked;
+}
 
 void reconfigure_init(Reconfigure *r, const Args *args, const DistEnv *env, ProcessGroup *pg,
                       MemoryLocation place)
@@ -20,14 +56,14 @@ void reconfigure_init(Reconfigure *r, const Args *args, const DistEnv *env, Proc
     if (getenv("DDP_INCARNATION") == NULL)
         usage_error("no launcher replaces ranks that fail: start this program with "
                     "RECONFIGURE=1 05_fault_tolerance/run.sh");
-    const bool is_tcp =
-        args->backend == BACKEND_TCP || (args->backend == BACKEND_AUTO && !place.on_gpu);
-    if (!is_tcp || args->amp == AMP_FP16 || args->all_reduce != ALL_REDUCE_FLAT ||
-        args->on_nan != ON_NAN_STOP || args->trace != NULL || args->profile != NULL ||
-        args->show_topology || args->simulate_network != NULL)
+    if (args->backend == BACKEND_MPI || args->amp == AMP_FP16 || args->cuda_graph ||
+        args->nccl_register || (place.on_gpu && args->check_collectives) ||
+        args->all_reduce != ALL_REDUCE_FLAT || args->on_nan != ON_NAN_STOP || args->trace != NULL ||
+        args->profile != NULL || args->show_topology || args->simulate_network != NULL)
         usage_error(
-            "ranks that survive a failure need --backend tcp, on GPUs, too, --all-reduce flat "
-            "and --on-nan stop, and no --amp fp16, --trace, --profile, --show-topology or "
+            "ranks that survive a failure need --backend tcp or nccl, --all-reduce flat and "
+            "--on-nan stop, and no --amp fp16, --cuda-graph, --nccl-register, "
+            "--check-collectives, --trace, --profile, --show-topology or "
             "--simulate-network");
     process_group_open(pg, args, env->master_addr, env->master_port, env->rank, env->world_size,
                        place);
@@ -50,18 +86,20 @@ void reconfigure_init(Reconfigure *r, const Args *args, const DistEnv *env, Proc
 
 /* Connects the ranks of the generation. Its number is in every handshake, so a message of an
  * earlier one is never taken for one of this. Returns false if a rank did not connect in time. */
-static bool form(ProcessGroup *pg, const Args *args, int64_t number)
+static bool form(Reconfigure *r)
 {
+    ProcessGroup *pg = r->pg;
     char first[OPTIONS_BYTES] = "";
     store_compare_set(pg->store, "options of all ranks", "", pg->options, first, sizeof first - 1);
     if (!options_agree(pg, first))
         ranks_disagree(pg, first);
-    pg->number = number;
+    pg->number = r->agreement.generation;
     pg->sequence = 0; // a new rank begins with 0, too
-    pg->survives = true;
+    pg->survivor = r;
+    pg->keeps_waiting = keeps_waiting;
     pg->revoked = false;
     pg->missing = -1;
-    process_group_connect(pg, args);
+    process_group_connect(pg, r->args);
     return !pg->revoked;
 }
 
@@ -207,7 +245,7 @@ static void join(Reconfigure *r)
         const int status = agreement_next(&r->agreement);
         if (status >= 0)
             leave(r, status);
-    } while (!form(pg, r->args, r->agreement.generation) || !share_state(r));
+    } while (!form(r) || !share_state(r));
 }
 
 void reconfigure_join(Reconfigure *r, Snapshots *snapshots, Diagnostics *diagnostics,

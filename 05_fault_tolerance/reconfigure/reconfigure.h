@@ -1,5 +1,5 @@
 /*
- * reconfigure.h - the survivors of a failure go on in the same processes (tcp only).
+ * reconfigure.h - the survivors of a failure go on in the same processes.
  *
  * - Once a call fails the group is revoked: that call and all later ones return at once, on every
  *   rank, with undefined results. So check pg->revoked before you use a result. (MPI's ULFM has the
@@ -7,6 +7,8 @@
  * - All agree on the next group (agreement.h), which has new connections.
  * - The furthest step wins. A rank fails in a collective, so each has done step s or s + 1: if one
  *   has done s + 1, it sends its state to those that have not. Else all do s + 1 again.
+ * - nccl does not see that a rank is gone. So the host waits for each call, and reads the seats
+ *   meanwhile. If one has changed, it aborts the communicator; the next group gets a new one.
  */
 #ifndef FAULT_TOLERANCE_RECONFIGURE_H
 #define FAULT_TOLERANCE_RECONFIGURE_H
@@ -35,6 +37,7 @@ typedef struct {
     int64_t batch_size;
     Place base; // where the generation began
     int stalled; // generations since the last step
+    double looked; // when keeps_waiting last read the seats
     int epoch; // the epoch in training
     bool joined; // has joined a group; the loop has not begun since
 } Reconfigure;

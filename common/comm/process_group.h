@@ -41,11 +41,12 @@ typedef struct ProcessGroup {
     const struct Backend *backend; // tcp, mpi or nccl (backend.h)
 
     // Not inherited by subgroups, except for `state`.
-    void *state; // the backend's state
+    void *state, *survivor; // the backend's; step 05's, in a group that errors only revoke
     uint64_t sequence; // collectives started so far
     int mean_ranks; // what REDUCE_MEAN divides by: world_size
     char options[OPTIONS_BYTES]; // "rank 0 has " those that all ranks must share
-    bool survives, revoked; // may be revoked by a failed call (step 05's reconfigure.h); has been
+    bool revoked; // has been revoked: all calls return at once, with undefined results
+    bool (*keeps_waiting)(void *survivor, double begun); // nccl asks it; returns false when revoked
     int missing; // rank for which the failed call waited (-1 if it failed for another reason)
     // Replaces tcp's algorithms for all_reduce and barrier (step 05's reduce_order.h), unless NULL.
     void (*tcp_all_reduce)(struct Mesh *mesh, const struct Collective *collective);

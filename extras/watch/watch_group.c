@@ -127,7 +127,7 @@ void watch_group_formed(ProcessGroup *pg, const Args *args)
                      .max = max_values,
                      .send = send_bytes,
                      .receive = receive_bytes,
-                     .places = pg->survives ? NULL : gather_places };
+                     .places = pg->survivor != NULL ? NULL : gather_places };
     journal_group(pg);
     stream = pg->backend->stream != NULL ? pg->backend->stream(pg->state) : NULL;
     observes_calls = recording_enabled(args) || explain_enabled(pg->rank);

@@ -29,9 +29,13 @@ static void run_begin(void *arguments)
         if (job->in_bytes[i] > 0)
             memcpy((char *)job->calls[i].in, job->in[i], job->in_bytes[i]);
     pthread_mutex_lock(&comm->mutex);
-    *comm->last = job;
-    comm->last = &job->next;
-    pthread_cond_signal(&comm->changed);
+    if (comm->closing) { // aborted
+        job->done = true;
+    } else {
+        *comm->last = job;
+        comm->last = &job->next;
+        pthread_cond_signal(&comm->changed);
+    }
     pthread_mutex_unlock(&comm->mutex);
 }
 

@@ -231,6 +231,23 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     return ncclSuccess;
 }
 
+/* Ends the waits of all its threads and its work on streams, whose results are then undefined. */
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    comm_enter(comm);
+    comm->wire.aborted = true;
+    if (comm->request != NULL)
+        pthread_join(comm->requested, NULL);
+    stop(comm);
+    LOCKED;
+    for (Job *job = comm->first, *next; job != NULL; job = next) {
+        next = job->next;
+        job->done = true; // from now on the stream may free it
+    }
+    stand_in_count.nccl_comms--;
+    return ncclSuccess; // streams may still read the communicator
+}
+
 const char *ncclGetErrorString(ncclResult_t result)
 {
     static const char *const texts[] = { "no error",

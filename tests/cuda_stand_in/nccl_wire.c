@@ -70,8 +70,10 @@ void wire_open(Wire *wire, const char *name, int rank, int num_ranks)
     close(fd);
     if (atomic_fetch_add(&wire->memory->attached, 1) == num_ranks - 1)
         shm_unlink(name); // the name is no longer needed
-    for (int spins = 0; atomic_load(&wire->memory->attached) < num_ranks;)
+    for (int spins = 0; atomic_load(&wire->memory->attached) < num_ranks && !wire->aborted;)
         rest(&spins);
+    if (wire->aborted)
+        shm_unlink(name);
 }
 
 void wire_close(Wire *wire)
@@ -88,7 +90,7 @@ static void wire_barrier(Wire *wire)
         atomic_fetch_add(&memory->barriers, 1);
         return;
     }
-    for (int spins = 0; atomic_load(&memory->barriers) == barriers;)
+    for (int spins = 0; atomic_load(&memory->barriers) == barriers && !wire->aborted;)
         rest(&spins);
 }
 
@@ -158,7 +160,7 @@ static void carry_piece(Wire *wire, const WireCall *c, size_t in, size_t out, si
         memcpy(wire->memory->tray[wire->rank], (const char *)c->in + in, bytes);
     wire->memory->window[wire->rank] = c->window;
     wire_barrier(wire);
-    for (int rank = 0; rank < wire->num_ranks; rank++)
+    for (int rank = 0; rank < wire->num_ranks && !wire->aborted; rank++)
         if (wire->memory->window[rank] != c->window)
             stand_in_fail("NCCL: a collective at %zu of a symmetric window, and on rank %d at %zu",
                           c->window, rank, wire->memory->window[rank]);
@@ -216,7 +218,7 @@ void wire_carry_out(Wire *wire, WireCall *calls, int num_calls)
         return;
     }
     int done = 0;
-    for (int spins = 0; done < num_calls; rest(&spins)) {
+    for (int spins = 0; done < num_calls && !wire->aborted; rest(&spins)) {
         done = 0;
         for (int i = 0; i < num_calls; i++)
             done += carry_message(wire, &calls[i]);

@@ -18,6 +18,7 @@ enum { WIRE_MAX_RANKS = 8 };
 typedef struct {
     int rank, num_ranks;
     struct WireMemory *memory;
+    atomic_bool aborted; // nothing is waited for any more
 } Wire;
 
 typedef enum {

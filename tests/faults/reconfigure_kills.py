@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Usage: reconfigure_kills.py FOLDER [--kills 100] [--ranks 4] [--model linear] [--seed 0] [--steps 3000]
+"""Usage: reconfigure_kills.py FOLDER [--kills 100] [--ranks 4] [--model linear] [--device cpu] [--seed 0] [--steps 3000]
 
 Kills ranks of RECONFIGURE=1 05_fault_tolerance/run.sh at random moments: one, two at once, a process that has just
 taken a seat, now and then all of them, or stops one (SIGSTOP). Job after job, until this many were killed. The final file
@@ -23,6 +23,7 @@ parser.add_argument("folder", type=pathlib.Path)
 parser.add_argument("--kills", type=int, default=100)
 parser.add_argument("--ranks", type=int, default=4)
 parser.add_argument("--model", default="linear")
+parser.add_argument("--device", default="cpu")
 parser.add_argument("--steps", type=int, default=3000)
 parser.add_argument("--seed", type=int, default=0)
 args = parser.parse_args()
@@ -33,7 +34,7 @@ KILLS_A_JOB = 40
 def train(name, *more, **settings):
     """Starts a job. Rank 0 naps for 2 ms after each step, so that there is time to kill."""
     command = [RUN, str(args.ranks), "--model", args.model, "--epochs", "100000", "--max-steps", str(args.steps), "--save-every", "0",
-               "--log-interval", "1000000", "--timeout", "3", "--threads", "1", "--device", "cpu", "--checkpoint-dir", args.folder / name,
+               "--log-interval", "1000000", "--timeout", "3", "--threads", "1", "--device", args.device, "--checkpoint-dir", args.folder / name,
                "--save-every-steps", "200", *more]
     return subprocess.Popen(command, env=os.environ | settings | {"MAX_RESTARTS": "100000"}, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True)
 

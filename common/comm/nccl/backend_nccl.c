@@ -28,9 +28,29 @@
 
 /* ---- calling NCCL ---- */
 
+/* In a group that survives, waits on the host until the call in progress, or `done`, is complete.
+ * If the group is lost meanwhile, aborts what NCCL does, so that the streams go on. */
+static void outlive(Nccl *nccl, ncclResult_t result, const NcclCall *call)
+{
+    ProcessGroup *pg = nccl->pg;
+    const double begun = seconds_awake();
+    while (pg->survivor != NULL && !pg->revoked &&
+           (call != NULL ? cudaEventQuery(call->done) == cudaErrorNotReady
+                         : result == ncclInProgress) &&
+           pg->keeps_waiting(pg->survivor, begun))
+        if (call == NULL)
+            nccl->lib.comm_get_async_error(nccl->comm, &result);
+    pg->revoked = pg->revoked || (pg->survivor != NULL && result != ncclSuccess);
+    if (pg->revoked && nccl->comm != NULL)
+        nccl->lib.comm_abort(atomic_exchange(&nccl->comm, NULL));
+}
+
 void nccl_check(Nccl *nccl, ncclResult_t result, const char *name)
 {
     if (result == ncclSuccess)
+        return;
+    outlive(nccl, result, NULL);
+    if (nccl->pg->survivor != NULL)
         return;
     CHECK(result != ncclInProgress, "%s: unset NCCL_COMM_BLOCKING, or set it to 1", name);
     const char *error = nccl->lib.error_string(result), *more = nccl->lib.last_error(NULL);
@@ -201,6 +221,7 @@ static NcclCall *start_by_host(Nccl *nccl, const Collective *c, const Collective
     device.out = nccl->scratch + (c->in == c->out ? 0 : room);
     copy((void *)device.in, c->in, in_bytes, compute);
     NcclCall *call = enqueue(nccl, &device, shown);
+    outlive(nccl, ncclSuccess, call);
     CUDA_CHECK(cudaStreamWaitEvent(compute, call->done, 0));
 
     void *result = host_divides(c) ? mem_calloc(1, out_bytes) : c->out;
@@ -246,16 +267,19 @@ static long nccl_start(void *state, const Collective *c)
     if (pg->check_collectives && !collective_is_point_to_point(c->kind) && !graph)
         compare_calls(nccl, c);
     const NcclCall *call = by_host ? start_by_host(nccl, c, c) : enqueue(nccl, c, c);
-    if (c->kind == BARRIER)
+    if (c->kind == BARRIER) {
+        outlive(nccl, ncclSuccess, call);
         CUDA_CHECK(cudaStreamSynchronize(nccl->stream)); // the watchdog bounds the wait
+    }
     return call->ticket;
 }
 
 /* Waits for the call's event. If a later call has the slot by now, it ends after ours. */
 static void nccl_wait(void *state, long ticket)
 {
-    const Nccl *nccl = state;
+    Nccl *nccl = state;
     const NcclCall *call = &nccl->call[ticket % NCCL_MAX_CALLS];
+    outlive(nccl, ncclSuccess, call);
     CUDA_CHECK(cudaStreamWaitEvent((cudaStream_t)nccl->pg->place.stream, call->done, 0));
 }
 
@@ -335,7 +359,8 @@ static void *nccl_init(ProcessGroup *pg)
     }
     reserve(nccl, SCRATCH_BYTES);
     nccl->since = seconds_awake();
-    nccl_watch_start(nccl);
+    if (pg->survivor == NULL) // else keeps_waiting takes its place
+        nccl_watch_start(nccl);
 
     ncclUniqueId id = { 0 };
     char key[STORE_KEY_BYTES];
@@ -344,12 +369,22 @@ static void *nccl_init(ProcessGroup *pg)
         NCCL_CHECK(nccl, "ncclGetUniqueId", nccl->lib.get_unique_id(&id));
         store_set(pg->store, key, &id, sizeof id);
     } else {
-        store_get(pg->store, key, &id, sizeof id);
+        const double begun = seconds_awake();
+        while (pg->survivor != NULL && !store_check(pg->store, key) &&
+               pg->keeps_waiting(pg->survivor, begun))
+            continue;
+        if (!pg->revoked)
+            store_get(pg->store, key, &id, sizeof id);
     }
-    ncclComm_t comm;
-    NCCL_CHECK(nccl, "ncclCommInitRank",
-               nccl->lib.comm_init_rank(&comm, pg->world_size, id, pg->rank));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (pg->survivor != NULL)
+        config.blocking = 0; // else a call that waits for a lost rank would not return
+    ncclComm_t comm = NULL;
+    const ncclResult_t result =
+        pg->revoked ? ncclSuccess
+                    : nccl->lib.comm_init_rank(&comm, pg->world_size, id, pg->rank, &config);
     nccl->comm = comm; // from now on the watchdog asks it for errors
+    nccl_check(nccl, result, "ncclCommInitRank");
     return nccl;
 }
 
@@ -357,13 +392,17 @@ static void nccl_destroy(void *state, ProcessGroup *pg)
 {
     Nccl *nccl = state;
     Watchdog watchdog;
-    nccl_watch_stop(nccl); // the store ends with rank 0, so all watchdogs must have stopped
+    if (pg->survivor == NULL)
+        nccl_watch_stop(nccl); // the store ends with rank 0, so all watchdogs must have stopped
     watchdog_start(&watchdog, pg->timeout, "ncclCommDestroy",
                    "a rank has died since the last call; NCCL_DEBUG=INFO may tell more");
     barrier(pg);
     if (pg->place.drop_graph != NULL) // else NCCL would wait until it is destroyed
         pg->place.drop_graph(pg->place.replaying);
-    NCCL_CHECK(nccl, "ncclCommDestroy", nccl->lib.comm_destroy(nccl->comm));
+    if (pg->survivor != NULL && nccl->comm != NULL)
+        nccl->lib.comm_abort(nccl->comm); // a rank may be gone
+    else
+        NCCL_CHECK(nccl, "ncclCommDestroy", nccl->lib.comm_destroy(nccl->comm));
     CUDA_CHECK(cudaStreamSynchronize(nccl->stream));
     for (NcclCall *call = nccl->call; call < nccl->call + NCCL_MAX_CALLS; call++) {
         CUDA_CHECK(cudaEventDestroy(call->called));

@@ -13,8 +13,9 @@
 /* The functions of NCCL that are used (base/library.h). */
 #define NCCL_FUNCTIONS(FUNCTION) \
     FUNCTION(get_unique_id, ncclGetUniqueId) \
-    FUNCTION(comm_init_rank, ncclCommInitRank) \
+    FUNCTION(comm_init_rank, ncclCommInitRankConfig) \
     FUNCTION(comm_destroy, ncclCommDestroy) \
+    FUNCTION(comm_abort, ncclCommAbort) \
     FUNCTION(comm_get_async_error, ncclCommGetAsyncError) \
     FUNCTION(error_string, ncclGetErrorString) \
     FUNCTION(last_error, ncclGetLastError) \
@@ -54,7 +55,7 @@ typedef struct {
 
 /* Ticket t is in call[t % NCCL_MAX_CALLS] until the slot is reused. */
 typedef struct {
-    const ProcessGroup *pg;
+    ProcessGroup *pg;
     struct NcclLibrary lib; // opened with the group
     cudaStream_t stream; // communication stream
     cudaEvent_t ready; // recorded on the compute stream before a call
@@ -87,7 +88,7 @@ typedef struct {
 #define NCCL_CHECK(nccl, name, call) \
     do { \
         pthread_mutex_lock(&(nccl)->in_use); \
-        const ncclResult_t nccl_result = (call); \
+        const ncclResult_t nccl_result = (nccl)->pg->revoked ? ncclSuccess : (call); \
         pthread_mutex_unlock(&(nccl)->in_use); \
         nccl_check(nccl, nccl_result, name); \
     } while (0)

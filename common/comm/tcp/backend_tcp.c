@@ -115,7 +115,7 @@ static void finish(Tcp *tcp, long ticket)
 static void *tcp_init(ProcessGroup *pg)
 {
     Tcp *tcp = mem_calloc(1, sizeof *tcp);
-    tcp->mesh.survivor = pg->survives ? pg : NULL;
+    tcp->mesh.survivor = pg->survivor != NULL ? pg : NULL;
     tcp->queued = tcp->finished = (long)pg->calls.count; // a ticket is the call's op_id
     if (setjmp(tcp->mesh.unwind) == 0)
         mesh_init(&tcp->mesh, pg);
