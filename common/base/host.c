@@ -20,6 +20,8 @@ const Launcher launchers[] = {
       "JSM_NAMESPACE_LOCAL_SIZE", .is_mpi = true },
     { "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "LOCAL_WORLD_SIZE", .is_mpi = true },
     { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", .is_mpi = true },
+    { "SUBMITIT_LOCAL_GLOBALID", "SUBMITIT_LOCAL_NTASKS", "SUBMITIT_LOCAL_LOCALID",
+      "SUBMITIT_LOCAL_NTASKS", .is_mpi = false }, // submitit without Slurm
     { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE",
       "SLURM_NODEID", .cores = "SLURM_CPUS_PER_TASK" },
     { .rank = "PMIX_RANK", .is_mpi = true }, // srun --mpi=pmix sets no variable for the size
@@ -48,8 +50,7 @@ int host_env_count(const char *name)
 {
     char *end;
     const long value = strtol(getenv(name) != NULL ? getenv(name) : "", &end, 10);
-    const bool ends = strchr(", ", *end) != NULL; // or it is the final '\0'
-    return ends && value > 0 && value <= 1 << 20 ? (int)value : 0;
+    return value > 0 && value <= 1 << 20 && strchr(", ", *end) != NULL ? (int)value : 0; // or '\0'
 }
 
 int host_num_cores(void)

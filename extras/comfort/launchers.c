@@ -4,6 +4,7 @@
  */
 #include <netdb.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -31,6 +32,19 @@ static void refuse_unknown_launcher(void)
         log_warning("accelerate has started one rank alone: for more, " HOW_TO_START);
 }
 
+/* Refuses a launcher whose names are unknown here, as HOROVOD_RANK and HOROVOD_SIZE. */
+static void refuse_unknown_names(void)
+{
+    for (char **at = environ; *at != NULL; at++) {
+        const int length = (int)strcspn(*at, "=") - (int)strlen("_RANK");
+        char size[96] = "";
+        if (length > 0 && strncmp(*at + length, "_RANK=", 6) == 0)
+            snprintf(size, sizeof size, "%.*s_SIZE", length, *at);
+        CHECK(host_env_count(size) <= 1,
+              "%.*s_RANK and %s are of an unknown launcher: " HOW_TO_START, length, *at, size);
+    }
+}
+
 /* Returns true if `outer` may have started launchers and not ranks: per node, or srun --pty. */
 static bool has_launchers(const Launcher *outer, const Launcher *used)
 {
@@ -49,10 +63,10 @@ static void refuse_left_over(const Launcher *used, const Launcher *other)
     if (rank == NULL || ranks == 0 || started <= ranks || has_launchers(other, used))
         return;
     setenv(used->local_rank, rank, true); // so that only rank 0 prints the line
-    usage_error("%s is %s of %d, but %s started %d (%s): unset %s, %s and %s, or start one "
+    usage_error("%s is %s of %d, but a launcher started %d (%s): unset %s, %s and %s, or start one "
                 "launcher on each node",
-                used->rank, getenv(used->rank), ranks, other->is_mpi ? "mpirun" : "srun", started,
-                other->world_size, used->rank, used->world_size, used->local_rank);
+                used->rank, getenv(used->rank), ranks, started, other->world_size, used->rank,
+                used->world_size, used->local_rank);
 }
 
 /* Returns true if a server could listen at this address, or its name is not known here. */
@@ -129,6 +143,7 @@ void comfort_check_launchers(void)
     const Launcher *used = launcher_find();
     if (used == NULL) {
         refuse_unknown_launcher();
+        refuse_unknown_names();
         return;
     }
     for (const Launcher *other = used + 1; other->rank != NULL; other++)

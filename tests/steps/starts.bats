@@ -27,6 +27,11 @@ load bad_helper
         run -1 env $hint=0 "$TRAIN" 1 $LINEAR
         [ "$output" = "train: fatal: $hint is set, so a launcher started this, but nothing says how many ranks there are: start this program with its run.sh, ddprun or torchrun" ]
     done
+    for names in "HOROVOD_RANK HOROVOD_SIZE" "PADDLE_GLOBAL_RANK PADDLE_GLOBAL_SIZE" "X_RANK X_SIZE"; do
+        run -1 env ${names% *}=1 ${names#* }=2 "$TRAIN" 1 $LINEAR
+        [ "$output" = "train: fatal: ${names/ / and } are of an unknown launcher: start this program with its run.sh, ddprun or torchrun" ]
+    done
+    HOROVOD_RANK=0 HOROVOD_SIZE=1 NODE_RANK=1 SAYS=A_RANK= A_SIZE=2 run -0 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
     ACCELERATE_USE_CPU=true run -0 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
     [[ $output == *"accelerate has started one rank alone: for more, start this program with"* ]]
     SLURM_PROCID=0 SLURM_NTASKS=2 run -1 "$TRAIN" 1 $LINEAR # salloc's shell
@@ -39,7 +44,7 @@ load bad_helper
     run -0 env RANK= WORLD_SIZE= LOCAL_RANK= MASTER_ADDR= MASTER_PORT= "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/d"
     has_extras || return 0
     run -2 env $five OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
-    [ "$output" = "train: RANK is 0 of 1, but mpirun started 2 (OMPI_COMM_WORLD_SIZE): unset RANK, WORLD_SIZE and LOCAL_RANK, or start one launcher on each node" ]
+    [ "$output" = "train: RANK is 0 of 1, but a launcher started 2 (OMPI_COMM_WORLD_SIZE): unset RANK, WORLD_SIZE and LOCAL_RANK, or start one launcher on each node" ]
     [ ! -e "$OUT/c" ]
     run -0 env $five OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
 }

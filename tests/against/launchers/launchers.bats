@@ -185,3 +185,20 @@ END
         [ "$status" -eq 0 ]
     done
 }
+
+@test "submitit on one machine, without Slurm: 04 and 05 have the losses of ddprun" {
+    python=$(env -u TORCH_BIN tests/against/formats/venv.sh submitit submitit==1.5.4) || skip "pip got no submitit"
+    for step in 04_slurm_multinode 05_fault_tolerance; do
+        rm -rf "$OUT/c"
+        03_torchrun_env/ddprun --nproc-per-node 2 $step/train $LINEAR >"$OUT/expected" 2>&1
+        rm -rf "$OUT/c"
+        timeout 200 "$python" - "$OUT/log" $step/train $LINEAR <<'END' >"$OUT/said" 2>&1 || { cat "$OUT/said" && false; }
+import submitit, sys
+executor = submitit.LocalExecutor(folder=sys.argv[1])
+executor.update_parameters(tasks_per_node=2, timeout_min=3)
+print(*executor.submit(submitit.helpers.CommandFunction(sys.argv[2:], cwd=".", verbose=False)).results(), sep="")
+END
+        [ "$(losses "$OUT/expected" | wc -l)" -ge 4 ]
+        diff <(losses "$OUT/expected") <(losses "$OUT/said")
+    done
+}

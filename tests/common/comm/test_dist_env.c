@@ -89,6 +89,9 @@ static void log_env(const void *list)
 #define FLUX \
     "FLUX_TASK_RANK=3 FLUX_JOB_SIZE=4 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_NNODES=2 PMI_FD=9 " \
     "PMI_RANK=3 PMI_SIZE=4 "
+#define SUBMITIT /* as 1.5.4's LocalExecutor sets them */ \
+    "SUBMITIT_LOCAL_GLOBALID=1 SUBMITIT_LOCAL_NTASKS=2 SUBMITIT_LOCAL_LOCALID=1 " \
+    "SUBMITIT_LOCAL_NODEID=0 SUBMITIT_LOCAL_JOB_NUM_NODES=1 SUBMITIT_LOCAL_JOB_ID=2378 "
 #define PALS "PALS_RANKID=3 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=2 PMI_RANK=3 PMI_SIZE=4 "
 
 static void test_launchers(void **state)
@@ -102,6 +105,9 @@ static void test_launchers(void **state)
           "0/1 local 0/0 master 10.0.0.7:1234 | 0 - -" },
         { OMPI MASTER, "2/3 local 2/3 master 10.0.0.7:1234 | 2 3 -" },
         { OMPI, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" },
+        { SUBMITIT, "1/2 local 1/2 master 127.0.0.1:29500 | 1 2 -" },
+        { SUBMITIT SLURM_JOB,
+          "1/2 local 1/2 master 127.0.0.1:29500 | 1 2 -" }, // in a step of Slurm
         { OMPI SLURM_JOB, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 -" }, // mpirun in a job
         { SLURM_STEP MASTER, "4/5 local 0/1 master 10.0.0.7:1234 | 0 1 -" },
         { SLURM_STEP "SLURM_CPUS_PER_TASK=1", "4/5 local 0/1 master -:0 | 0 1 1" },
@@ -324,18 +330,19 @@ static void test_left_over(void **state)
         const char *variables, *words[2];
     } cases[] = {
         { LEFT_OVER "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2",
-          { "RANK is 0 of 1, but mpirun started 2 (OMPI_COMM_WORLD_SIZE): unset RANK, WORLD_SIZE",
+          { "RANK is 0 of 1, but a launcher started 2 (OMPI_COMM_WORLD_SIZE): unset RANK, "
+            "WORLD_SIZE",
             "" } },
         { LEFT_OVER MASTER "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=1(x2)",
-          { "RANK is 0 of 1, but srun started 2 (SLURM_STEP_NUM_TASKS): unset RANK,", "" } },
-        { LEFT_OVER "PMI_RANK=0 PMI_SIZE=2", { "but mpirun started 2 (PMI_SIZE)", "" } },
+          { "RANK is 0 of 1, but a launcher started 2 (SLURM_STEP_NUM_TASKS): unset RANK,", "" } },
+        { LEFT_OVER "PMI_RANK=0 PMI_SIZE=2", { "but a launcher started 2 (PMI_SIZE)", "" } },
         { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 "
           "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=2",
-          { "OMPI_COMM_WORLD_RANK is 0 of 1, but srun started 2",
+          { "OMPI_COMM_WORLD_RANK is 0 of 1, but a launcher started 2",
             "unset OMPI_COMM_WORLD_RANK, " } },
         { LEFT_OVER "TORCHELASTIC_RUN_ID=x OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 "
                     "OMPI_COMM_WORLD_LOCAL_SIZE=2",
-          { "RANK is 0 of 1, but mpirun started 2", "" } },
+          { "RANK is 0 of 1, but a launcher started 2", "" } },
     };
     if (!has_extras)
         skip();
