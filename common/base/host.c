@@ -56,9 +56,8 @@ int host_env_count(const char *name)
 int host_num_cores(void)
 {
     cpu_set_t set;
-    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN); // if there are more than a cpu_set_t can hold
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        cores = CPU_COUNT(&set);
+    const bool fits = sched_getaffinity(0, sizeof set, &set) == 0; // a cpu_set_t holds 1,024
+    const int cores = fits ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     const int quota = comfort_core_quota();
     return quota < cores ? quota : cores;
 }
