@@ -1,4 +1,5 @@
 /* The command line: each option's result, the steps that have it, and the error messages. */
+#include "common/base/comfort.h"
 #include "tests/common/base/args_child.h"
 
 #define EIGHT_FAULTS "kill:0:1,kill:0:2,kill:0:3,kill:0:4,kill:0:5,kill:0:6,kill:0:7,kill:0:8"
@@ -300,6 +301,8 @@ static void test_steps(void **state)
     for (Step step = STEP_SINGLE; step <= STEP_FAULT; step++) {
         assert_int_equal(run(step, "-h"), 0);
         assert_has(out, "Usage: ");
+        assert_has(out, "train --model linear --epochs 3");
+        assert_int_equal(strstr(out, "--config") != NULL, has_extras);
         assert_has(out, "train [total_epochs [save_every]] [options]\n");
         assert_has(out, "train 50 10 --batch-size 64");
         assert_has(out, "\n  --lr X  ");

@@ -66,6 +66,27 @@ static void test_accuracy(void **state)
                         "{\"epoch\":3,\"step\":7,\"loss\":0.5,\"accuracy\":0.75}\n");
 }
 
+/* Only closing tells some file systems that the disk is full: any failure of it stands for that. */
+static void fail_to_close(const void *context)
+{
+    Run run;
+    run_init(&run, 0, 0);
+    if (context != NULL)
+        close(fileno(*(const int *)context == 0 ? run.metrics.steps : run.metrics.tests));
+    metrics_free(&run.metrics);
+}
+
+static void test_last_lines(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(fail_to_close, NULL), 0);
+    assert_string_equal(err, "");
+    for (int file = 0; file < 2; file++) {
+        assert_int_equal(child_run(fail_to_close, &file), 0);
+        assert_non_null(strstr(err, "cannot write the last metrics: Bad file descriptor"));
+    }
+}
+
 /* Any float is read back exactly, including the smallest and the largest. */
 static void test_exact(void **state)
 {
@@ -229,7 +250,7 @@ int main(void)
         cmocka_unit_test(test_resume),          cmocka_unit_test(test_off),
         cmocka_unit_test(test_disk_full),       cmocka_unit_test(test_cannot_write),
         cmocka_unit_test(test_no_regular_file), cmocka_unit_test(test_links),
-        cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_accuracy),        cmocka_unit_test(test_last_lines),
     };
     return cmocka_run_group_tests(tests, make_metrics_folder, remove_folder);
 }
