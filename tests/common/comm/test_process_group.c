@@ -242,6 +242,25 @@ static void test_wrong_roots(void **state)
     }
 }
 
+static void wrong_rank_body(Rank *rank)
+{
+    ProcessGroup pg;
+    process_group_init_store(&pg, &rank->args, &rank->store, *(const int *)rank->context, 2,
+                             (MemoryLocation){ 0 });
+}
+
+static void test_wrong_ranks(void **state)
+{
+    (void)state;
+    for (int rank = -1; rank <= 2; rank += 3) {
+        RankEnd end[MAX_RANKS];
+        char text[64];
+        ranks_run(1, wrong_rank_body, &rank, end);
+        snprintf(text, sizeof text, "rank %d in a group of 2: ranks are counted from 0", rank);
+        expect_error(end, 0, text);
+    }
+}
+
 static void two_groups_body(Rank *rank)
 {
     for (int i = 0; i < 2; i++) {
@@ -304,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_unusable_backends),
         cmocka_unit_test(test_rank_lists),
         cmocka_unit_test(test_wrong_roots),
+        cmocka_unit_test(test_wrong_ranks),
         cmocka_unit_test(test_two_groups_after_each_other),
         cmocka_unit_test(test_groups_after_each_other_at_one_address),
         cmocka_unit_test(test_no_false_alarms_at_the_end),
