@@ -156,7 +156,7 @@ class Job:
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", self.checkpoints], check=True)
         self.agents = [None] * len(self.ranks)
         self.launches = self.strikes = self.killed = 0
-        self.done = False
+        self.done = 0  # when the first launcher ended with 0
         self.next_look, self.last = 0, set()
 
     def mark(self, agent):
@@ -212,14 +212,23 @@ class Job:
         for agent, process in enumerate(self.agents):
             status = process.poll() if process else -1
             if status == 0:
-                self.done = True
+                self.done = self.done or time.monotonic()
             elif status is not None and not self.done:
                 if process and status not in (1, 75, 137, -9, 143, 138, -15, -10):
                     raise Failed(f"launcher {agent} ended with {status}")
                 if process:
                     self.nothing_left(agent)
                 self.start(agent)
+        if self.done and time.monotonic() > self.done + 2 * STOP_TIMEOUT:
+            self.end_late_ones()
         return self.done and all(agent.poll() is not None for agent in self.agents)
+
+    def end_late_ones(self):
+        """Ends launchers as a scheduler would that were started again when the job was about to end: no other launcher
+        serves the rendezvous that they wait for."""
+        for process in self.agents if not self.rank_pids() else []:
+            if process and process.poll() is None:
+                process.terminate()
 
     def wake_last(self):
         """Continues ranks that were stopped when the result was there already: no rank is left to miss them."""
@@ -420,8 +429,12 @@ def soak(args):
             job.end()
         shutil.rmtree(job.folder)
         jobs += 1
+        count["jobs"] = jobs
     shutil.rmtree(args.dir)
-    return jobs
+
+
+def counts():
+    return ", ".join(f"{n} {kind}" for kind, n in sorted(count.items()))
 
 
 def main():
@@ -436,16 +449,15 @@ def main():
     print(f"SEED={args.seed}", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM")) # and all jobs with it
     try:
-        jobs = soak(args)
+        soak(args)
     except Failed as failure:
-        sys.exit(f"SEED={args.seed}: {failure}")
+        sys.exit(f"SEED={args.seed}: {failure}; before that: {counts()}")
     for (name, kind), pairs in sorted(times.items()):
         noticed, again = zip(*pairs)
         print(f"{name}: {kind}: noticed after {statistics.median(noticed):.2f} s (at most "
               f"{max(noticed):.2f}), trains again after {statistics.median(again):.2f} s (at most "
               f"{max(again):.2f}); {len(pairs)} times")
-    faults = ", ".join(f"{n} {kind}" for kind, n in sorted(count.items()))
-    print(f"{jobs} jobs ended with the reference's bytes; {faults}")
+    print(f"all with the reference's bytes: {counts()}")
 
 
 count, times, world = {}, {}, None
