@@ -62,8 +62,10 @@ def check_end(step, ours, theirs):
         plain = [line for line in printed_lines if line.startswith(("train: ", "[rank")) and line not in fatal]
         rest = [] if theirs.status > 128 else fatal or plain or printed_lines # a killed process says nothing
         printed_lines = own or (theirs.status == 2 and plain) or rest
-        lost = next((line for line in own if "no store at " in line), None)
-        parted = "barrier" if step in NODES and not own and parted_at_copy(theirs) else "status"
+        apart = "no store at |did not come within" if step.startswith("02") else "no store at "
+        lost = next((line for line in own if re.search(apart, line)), None)
+        parted = "barrier" if step in NODES and not own and parted_at_copy(theirs) else \
+            "crash" if theirs.status in (128 + signal.SIGSEGV, 128 + signal.SIGBUS) else "status"
         yield ("address" if lost else parted), f"it {how}" + "".join(f": {line}" for line in printed_lines[:1])
     if theirs.left and theirs.status is not None:
         yield "left", f"{len(theirs.left)} of its processes were still running after it had ended"
@@ -75,7 +77,7 @@ def check_end(step, ours, theirs):
     elif theirs.journals and set(theirs.journals) != set(ours.journals):
         named = ", ".join(map(str, theirs.journals))
         yield "ranks", f"{len(ours.journals)} ranks should train, and these did: {named}"
-    if twice:
+    if twice and set(theirs.journals) >= set(ours.journals):
         yield "forks", f"several processes were rank {twice[0]}"
     waiting = {rank: journal.waits_for() for rank, journal in first_of(theirs).items()}
     if theirs.status != 0 and any(waiting.values()):

@@ -74,6 +74,8 @@ def reason_of_crash(file, err, stage):
     where = f" in {place[1]}, {file.name}:{place[2]}" if place else ""
     if told := re.search(r"fatal: (.* is not written yet)", err):
         return "start", told[1]
+    if re.search(r"AddressSanitizer: attempting (free|to call malloc_usable_size)", err):
+        return "not_yours", f"free of what is not allocated{where}"
     if found := re.search(r"ERROR: AddressSanitizer: (attempting )?([\w-]+)", err):
         side = (re.findall(r"located \d+ bytes (to the left|before|to the right|after|inside)", err) + [""])[0] in ("to the left", "before")
         if "overflow" not in found[2]:
@@ -342,7 +344,7 @@ def how_far(done, count, kept):
     most = int(kept.read_text()) if kept and kept.exists() else 0
     if kept:
         kept.write_text(str(max(done, most)))
-    return f"{done} of {count} rungs are done" + f"; rungs 1 to {most} were, before you changed the file" * (most > done)
+    return f"{done} of {count} rungs are done" + f"; {'rung 1 was' if most == 1 else f'rungs 1 to {most} were'}, before you changed the file" * (most > done)
 
 
 def judge(lab, file, folder, kept=None):

@@ -53,7 +53,7 @@ void reducer_set_sync(Reducer *reducer, bool sync)
     reducer->sync = sync;
 }
 
-/* Given: steps 04 and 05 register one where a job has several nodes. */
+/* Given: steps 04 and 05 register one where a job has several nodes. You need not call it. */
 void reducer_register_comm_hook(Reducer *reducer, CommHook hook, void *state)
 {
     reducer->comm_hook = hook;

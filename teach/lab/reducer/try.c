@@ -146,7 +146,8 @@ void work_wait(Work work)
     const bool mean = work.ticket >= 0;
     const long number = mean ? work.ticket : -1 - work.ticket;
     if (work.pg == NULL)
-        wrong("late", "work_wait of a message that has not left");
+        wrong(strcmp(now->stage, "frozen_wait") == 0 ? now->stage : "late",
+              "work_wait of a message that has not left");
     if (work.pg != group || number >= num_messages || message[number].waited)
         wrong(passes > 1 ? "again" : "wait",
               "work_wait is called for no message, or twice for one");
@@ -212,6 +213,15 @@ static void backward(Reducer *reducer)
     marking = false;
 }
 
+/* Returns the parameter that ends at this place of the gradients, or -1. */
+static int parameter_before(size_t offset)
+{
+    int i = now->num_parameters - 1;
+    while (i >= 0 && parameter[i].offset >= offset)
+        i--;
+    return i;
+}
+
 static void check_buckets(void)
 {
     const double cap = now->cap * MIB;
@@ -240,6 +250,12 @@ static void check_buckets(void)
         const double bytes = (double)((m->count - first) * sizeof(float));
         snprintf(text, sizeof text, "message %d has %zu bytes", k, m->count * sizeof(float));
         if (bytes >= limit)
+            wrong("cap", text);
+        const int next = parameter_before(m->offset); // the backward pass comes to it next
+        snprintf(text, sizeof text, "message %d has %zu bytes, and is not the last", k,
+                 m->count * sizeof(float));
+        if ((double)(m->count * sizeof(float)) < limit && next >= 0 &&
+            (now->uses == NULL || now->uses[next] > 0))
             wrong("cap", text);
         snprintf(text, sizeof text, "message %d was complete at mark %d, and left at mark %d", k,
                  due, m->marks);

@@ -98,11 +98,13 @@ static double reduced(size_t i, int n, DType type, ReduceOp op)
     return op == REDUCE_MEAN ? result / n : result;
 }
 
+#define FILLED 0x5a // each byte of an array that nobody has written yet
+
 /* Returns a new array for each call, so that the sanitizer knows where it ends. */
 static void *array_of(size_t count, DType type)
 {
     const size_t bytes = count * dtype_size(type);
-    return memset(malloc(bytes > 0 ? bytes : 1), 0x5a, bytes);
+    return memset(malloc(bytes > 0 ? bytes : 1), FILLED, bytes);
 }
 
 typedef struct {
@@ -126,7 +128,7 @@ static const char *describe(const Call *call)
     return text;
 }
 
-/* What a wrong sum holds: one rank's numbers only, or with one rank's twice, or without them. */
+/* What a wrong sum holds, such as one rank's numbers only, or with one rank's twice. */
 typedef struct {
     const char *hint; // NULL: something else
     char text[64];
@@ -147,6 +149,31 @@ static Finding look_into(const Call *call, int me, size_t i, int n, double got, 
         snprintf(found.text, sizeof found.text, ": rank %d's number %s", rank, what[kind]);
         if (k == 0)
             snprintf(found.text, sizeof found.text, ": it is still your own number");
+    }
+    return found;
+}
+
+/* Looks into a wrong share: was it written at all, and is it another rank's? */
+static Finding look_into_share(const Call *call, const ProcessGroup *pg, const char *array,
+                               size_t i)
+{
+    const size_t size = dtype_size(call->type), count = call->count;
+    const char *place = array + i * size;
+    Finding found = { .hint = NULL };
+    if (call->stage[0] != '\0' || call->alias)
+        return found;
+    if (place[0] == FILLED && memcmp(place, place + 1, size - 1) == 0)
+        return (Finding){ "unwritten", ": nobody has written it" };
+    for (int rank = 0; rank < pg->world_size && call->what == REDUCE_SCATTER_; rank++) {
+        const size_t first = (size_t)rank * count;
+        size_t k = 0;
+        while (k < count && get(array, call->type, k) ==
+                                reduced(first + k, pg->world_size, call->type, call->op))
+            k++;
+        if (k < count)
+            continue;
+        found.hint = "shifted";
+        snprintf(found.text, sizeof found.text, ": these are the sums of share %d", rank);
     }
     return found;
 }
@@ -197,9 +224,11 @@ static void compare(const Call *call, const ProcessGroup *pg, const void *array,
         const double got = get(array, call->type, i);
         if (got == due)
             continue;
-        const bool reduces = call->what == ALL_REDUCE_ || call->what == REDUCE_SCATTER_;
-        const Finding found =
-            reduces ? look_into(call, pg->rank, first + i, n, got, due) : (Finding){ .hint = NULL };
+        Finding found = { .hint = NULL };
+        if (call->what == REDUCE_SCATTER_ || call->what == ALL_GATHER_)
+            found = look_into_share(call, pg, array, i);
+        if (found.hint == NULL && (call->what == ALL_REDUCE_ || call->what == REDUCE_SCATTER_))
+            found = look_into(call, pg->rank, first + i, n, got, due);
         fault(diagnosis(call, &found, n, first + i, got),
               "%s: element %zu is %g, and should be %g%s", describe(call), i, got, due, found.text);
     }

@@ -214,6 +214,8 @@ static void try_shuffle(const ProcessGroup *pg, const Case *s, const char *name)
             why = i == 0 || strcmp(name, "pytorch") != 0 ? name : "history";
         fault(why, "epoch %d: %s", epochs[i], text);
     }
+    if (!same_rows(&pair, 7, text))
+        fault("keeps", "the next epoch, without set_epoch: %s", text);
     end(&pair);
 }
 
