@@ -23,11 +23,12 @@ def answer_of(text):
 
 
 def signs(symptom, output):
-    """The lines of the output that show the symptom: the first and the last of whatever the expression matches."""
-    lines = []
-    for found in re.finditer(symptom, output, re.M):
-        whole = lines_of(output[output.rfind("\n", 0, found.start()) + 1:(output + "\n").find("\n", found.end() - 1)])
+    """The lines of the output that show the symptom: the first and the last of whatever the expression matches, from any line on."""
+    lines, begin, output = [], 0, output + "\n"
+    while found := re.compile(symptom, re.M).search(output, begin):
+        whole = lines_of(output[output.rfind("\n", 0, found.start()) + 1:output.find("\n", found.end() - 1)])
         lines += [whole[0], whole[-1]]
+        begin = output.find("\n", found.start()) + 1
     return lines
 
 
