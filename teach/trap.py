@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Usage: teach/trap.py NN         (make trap-NN: puts a broken program and its story into lab/trap_NN/)
-       teach/trap.py check [NN]  (make check-trap: judges what you answer, and your mend)
+       teach/trap.py check [NN]  (make check-trap: judges what you answer, and your fix)
        teach/trap.py hint [NN]   (make hint: the next of three hints)
        teach/trap.py list        all traps: solved, begun or open
 Without NN: the trap on which you worked last. A trap is a file teach/traps/NN.txt; a line is a word and its text:
     base     the program that is right: a stage, as in make diff-02c, or a script; with: sed's commands for it (if any)
-    edit     sed's commands that break it; right, wrong: other mends of the broken program that are accepted, or not
+    edit     sed's commands that break it; right, wrong: other fixes of the broken program that are accepted, or not
     run      the command that shows the symptom, in which $program is the program
     symptom  a regular expression that its output matches, and the right program's output does not
     story, rank, line (a regular expression), cause (NAME: what it is), hint; also: one more check of the judge
-    compare  the checks of lab/checks.py that a mend must pass; none: all; twin ...: see trap_twin.py"""
+    compare  the checks of lab/checks.py that a fix must pass; none: all; twin ...: see trap_twin.py"""
 import functools
 import os
 import re
@@ -85,7 +85,7 @@ class Trap:
 
 See it:      sh {self.folder}/run.sh [options of train]
 Find it:     what shows it, which rank, which line, why? Answer in {self.folder}/answer.txt
-Mend it:     {self.folder}/{self.file}
+Fix it:      {self.folder}/{self.file}
 Right?       make check-trap        Stuck?       make hint""")
 
     def write(self, folder, text):
@@ -129,7 +129,7 @@ rm -rf $saved
                 yield f"it does not compile: {line}"
                 return
             if self.all("with"):
-                ours = Path(os.environ.get("LAB_OURS") or folder) / f"trap_{self.name}_ours/train"  # built once for all mends
+                ours = Path(os.environ.get("LAB_OURS") or folder) / f"trap_{self.name}_ours/train"  # built once for all fixes
                 if not ours.exists():
                     self.write(ours.parent, self.ours())
                     self.build(str(ours))
@@ -152,7 +152,7 @@ rm -rf $saved
         print(*(f"no   {fault}" if fault else f"yes  the {field}" for field, fault in answer), sep="\n")
         with tempfile.TemporaryDirectory() as folder:
             faults = list(self.faults_of_fix(Path(folder)))
-        print("\n".join(f"no   {fault}" for fault in faults) or "yes  the mend: its ranks do what ours do")
+        print("\n".join(f"no   {fault}" for fault in faults) or "yes  the fix: its ranks do what ours do")
         if solved := not faults and not any(fault for _, fault in answer):
             (self.folder / "solved").touch()
             (self.folder / f"ours_{self.file}").write_text(self.ours())

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Usage: teach/trap_twin.py NN [mended]      The fault of a trap in PyTorch: makes a broken twin, runs it, and prints
-what the trap's command prints. mended: the twin without the fault, where the symptom must be gone.
+"""Usage: teach/trap_twin.py NN [fixed]      The fault of a trap in PyTorch: makes a broken twin, runs it, and prints
+what the trap's command prints. fixed: the twin without the fault, where the symptom must be gone.
 In teach/traps/NN.txt a line is a word and its text:
     twin          the PyTorch program that the fault is put into; none: there is no twin
-    twin_edit     sed's commands that break it; twin_mend: those that mend the broken one
+    twin_edit     sed's commands that break it; twin_fix: those that fix the broken one
     twin_run      the command, in which $program is the twin; none: the trap's own (run)
     twin_symptom  a regular expression that its output matches; none: the trap's own (symptom)
 TORCH_BIN is the folder of a Python with PyTorch; without it tests/against/torch/venv.sh says where that is."""
@@ -27,7 +27,7 @@ class Twin:
     def write(self, fixed):
         text = traps.edited(Path(self.trap.one("twin")).read_text(), self.trap.all("twin_edit"))
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "train.py").write_text(traps.edited(text, self.trap.all("twin_mend")) if fixed else text)
+        (self.folder / "train.py").write_text(traps.edited(text, self.trap.all("twin_fix")) if fixed else text)
 
     def script(self):
         rooms = [str(traps.TOP / "pytorch"), str(Path(self.trap.one("twin")).resolve().parent)]  # where it imports from
@@ -41,7 +41,7 @@ rm -rf $saved
 
 def main():
     name, *rest = sys.argv[1:] or [""]
-    if not name or rest not in ([], ["mended"]):
+    if not name or rest not in ([], ["fixed"]):
         traps.fail(__doc__)
     if "TORCH_BIN" not in os.environ:
         os.environ["TORCH_BIN"] = subprocess.check_output("tests/against/torch/venv.sh", text=True).strip()

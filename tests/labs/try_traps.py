@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Usage: tests/labs/try_traps.py [--sample SEED] [NN]...
-Each trap, or these: does the broken program show the symptom, and ours not? Are our program and the other right mends
+Each trap, or these: does the broken program show the symptom, and ours not? Are our program and the other right fixes
 accepted, and the wrong ones rejected, and wrong answers too? --sample: two traps by chance."""
 import difflib
 import os
@@ -60,10 +60,10 @@ def fixes(trap):
     tries += [(edit, traps.edited(trap.broken(), [edit]), True) for edit in trap.all("right")]
     tries += [(edit, traps.edited(trap.broken(), [edit]), False) for edit in trap.all("wrong")]
     if not trap.all("wrong"):
-        yield "no wrong mend is tried"
+        yield "no wrong fix is tried"
     for name, text, due in tries:
         if name not in ("ours", "nothing") and text == trap.broken():
-            yield f"this mend changes nothing: {name}"
+            yield f"this fix changes nothing: {name}"
         trap.write(trap.folder, text)
         with tempfile.TemporaryDirectory() as folder:
             faults = list(trap.faults_of_fix(Path(folder)))

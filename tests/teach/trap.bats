@@ -41,7 +41,7 @@ needs_journals() {
     run teach/trap.py check
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == "yes  the symptom"*"yes  the rank"*"yes  the mend"*"Solved."* ]]
+    [[ $output == "yes  the symptom"*"yes  the rank"*"yes  the fix"*"Solved."* ]]
     teach/trap.py list | grep -qx '03  solved'
     sed -i 's/Sampler sampler;/Sampler sampler/' "$LAB/trap_03/train.c"
     run teach/trap.py check 03
@@ -68,7 +68,7 @@ END
 }
 
 # bats test_tags=slow
-@test "two traps, by chance: the symptom, right and wrong answers, right and wrong mends" {
+@test "two traps, by chance: the symptom, right and wrong answers, right and wrong fixes" {
     needs_journals
     tests/labs/try_traps.py --sample "$SEED" # all of them: make check-labs
 }
@@ -117,7 +117,7 @@ END
     ls teach/traps/*.txt | sed 's|.*/\([0-9]*\).*|\1|' | sort -u >"$BATS_TEST_TMPDIR/numbers"
     seq -w 25 | diff - "$BATS_TEST_TMPDIR/numbers"
     for name in 21 22 23 24 25; do
-        grep -q '^twin_mend ' "teach/traps/$name.txt"
+        grep -q '^twin_fix ' "teach/traps/$name.txt"
         grep -q "trap_twin.py $name" docs/answers/traps.md      # its output is on the page
         grep -q "traps.py $name" tests/against/torch/traps.bats
     done

@@ -1,5 +1,5 @@
 """Usage: traps.py [NN]...     The faults of the clinic (teach/traps) in PyTorch: each twin shows the trap's symptom, and
-the mended twin does not; it prints what docs/answers/traps.md quotes. traps.py passes: two backward passes without an error."""
+the fixed twin does not; it prints what docs/answers/traps.md quotes. traps.py passes: two backward passes without an error."""
 import os, re, subprocess, sys, tempfile
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def run(name):
         twin.write(fixed)
         done = subprocess.run(["sh", "-c", twin.script()], stdout=subprocess.PIPE, text=True, timeout=600)
         shown = re.search(twin.symptom, done.stdout, re.M) is not None
-        print(f"twin {name}, {'mended' if fixed else 'broken'}: {'the' if shown else 'no'} symptom", flush=True)
+        print(f"twin {name}, {'fixed' if fixed else 'broken'}: {'the' if shown else 'no'} symptom", flush=True)
         assert shown != fixed, done.stdout
         for commands, lines in quoted(name) if not fixed else []:
             filters = commands.partition("|")[2] or "cat"
