@@ -14,7 +14,7 @@ setup() {
         [ "$(grep -c "^$name right " "$BATS_TEST_TMPDIR/files")" -ge 4 ]
         for hint in $(sed -n 's/^hint \([a-z_]*\): .*/\1/p' "teach/lab/$name.txt" teach/lab/every.hints); do
             case $hint in loop | program | files | replicas | unseen) continue ;; esac
-            [ "$hint" != crash ] && [ "$hint" != outside ] || continue # of the ring alone
+            case $hint in crash | outside | not_yours) continue ;; esac # of the ring and the Reducer alone
             grep -q "^$name $hint " "$BATS_TEST_TMPDIR/files" || { echo "$name: no file for $hint" && false; }
         done
     done
