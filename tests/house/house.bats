@@ -147,7 +147,7 @@ common/data common/nn common/nn/cuda common/save " ]
 
 # dash, unlike bash, runs no EXIT trap of a script that a signal ends.
 @test "a script that tidies up when it ends does so when it is interrupted, too" {
-    tidy=$(git grep -lE '^#!/bin/sh|^# shellcheck shell=sh' ':!*.bats' | xargs grep -lE '^[^#]*trap .* EXIT')
+    tidy=$(grep -rlE '^#!/bin/sh|^# shellcheck shell=sh' --exclude='*.bats' --exclude-dir={build,.git} . | xargs grep -lE '^[^#]*trap .* EXIT')
     [ "$(wc -l <<<"$tidy")" -gt 10 ]
     [ "$(xargs grep -LE 'trap .*(INT|TERM)' <<<"$tidy")" = "" ]
 }
