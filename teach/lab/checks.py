@@ -65,7 +65,7 @@ def check_end(step, ours, theirs):
         apart = "no store at |did not come within" if step.startswith("02") else "no store at "
         lost = next((line for line in own if re.search(apart, line)), None)
         parted = "barrier" if step in NODES and not own and parted_at_copy(theirs) else \
-            "crash" if theirs.status in (128 + signal.SIGSEGV, 128 + signal.SIGBUS) else "status"
+            "crash" if step.startswith("02") and theirs.status in (128 + signal.SIGSEGV, 128 + signal.SIGBUS) else "status"
         yield ("address" if lost else parted), f"it {how}" + "".join(f": {line}" for line in printed_lines[:1])
     if theirs.left and theirs.status is not None:
         yield "left", f"{len(theirs.left)} of its processes were still running after it had ended"
