@@ -8,6 +8,11 @@ def find():
     return shutil.which("firefox-esr") or shutil.which("firefox")
 
 
+def free_port():
+    with socket.create_server(("localhost", 0)) as free:
+        return free.getsockname()[1]
+
+
 class Page:
     """One tab, for `with`, with the functions of chromium.Page that play.py calls."""
 
@@ -16,24 +21,28 @@ class Page:
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        with socket.create_server(("localhost", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         with open(self.folder.name + "/user.js", "w", encoding="utf-8") as file:
             file.write(f'user_pref("marionette.port", {port});\nuser_pref("app.update.enabled", false);\n'
                        'user_pref("datareporting.policy.dataSubmissionEnabled", false);\nuser_pref("browser.shell.checkDefaultBrowser", false);\n')
-        self.process = subprocess.Popen([find(), "--headless", "--marionette", "--remote-allow-system-access", "--no-remote", "--profile", self.folder.name, "about:blank"],
-                                        env={**os.environ, "MOZ_HEADLESS": "1", "HOME": self.folder.name}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.start([find(), "--headless", "--marionette", "--remote-allow-system-access", "--no-remote", "--profile", self.folder.name, "about:blank"],
+                   port, MOZ_HEADLESS="1")
+        self.receive()  # who it is
+        self.call("WebDriver:NewSession", capabilities={"alwaysMatch": {"timeouts": {"script": 1000 * self.seconds, "pageLoad": 1000 * self.seconds}}})
+        return self
+
+    def start(self, command, port, **environment):
+        """Starts the browser, or what drives it, and connects to its port."""
+        self.process = subprocess.Popen(command, env={**os.environ, "HOME": self.folder.name, **environment}, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + self.seconds
         while True:
             try:
                 self.socket = socket.create_connection(("localhost", port), timeout=self.seconds)
                 break
             except ConnectionRefusedError:
-                assert time.monotonic() < deadline and self.process.poll() is None, "Firefox does not listen"
+                assert time.monotonic() < deadline and self.process.poll() is None, f"{command[0]} does not listen"
                 time.sleep(0.1)
-        self.receive()  # who it is
-        self.call("WebDriver:NewSession", capabilities={"alwaysMatch": {"timeouts": {"script": 1000 * self.seconds, "pageLoad": 1000 * self.seconds}}})
-        return self
 
     def __exit__(self, *_):
         self.socket.close()

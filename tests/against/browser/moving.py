@@ -36,7 +36,7 @@ def fits(page, name, folder):
         width, height, scale = (390, 844, 2) if "phone" in how else (1440, 900, 1)
         page.resize(width, height, scale, **how)
         page.screenshot(f"{folder}/{name}_{'_'.join(how) or 'light'}.png")
-        assert page.evaluate(SHARED % CHAPTER[name.split("_")[0]]) == [], (name, how, page.evaluate(SHARED % CHAPTER[name.split("_")[0]]))
+        assert page.evaluate(SHARED % CHAPTER[name]) == [], (name, how, page.evaluate(SHARED % CHAPTER[name]))
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (name, how)
 
 

@@ -20,14 +20,14 @@ setup() {
 
 @test "the page in Firefox" {
     command -v firefox-esr firefox >/dev/null || skip "no Firefox (./setup.sh --browser installs it)"
-    run timeout 3000 python3 -B tests/against/browser/play.py firefox build/browser build/play/native 5
+    run timeout 3000 python3 -B tests/against/browser/play.py firefox build/browser/firefox build/play/native 5
     echo "$output"
     [ "$status" -eq 0 ]
 }
 
 @test "the page in WebKit, if somebody has installed it" {
     command -v WebKitWebDriver xvfb-run >/dev/null || skip "no WebKit (apt-get install webkit2gtk-driver xvfb: 480 MB)"
-    run timeout 3000 python3 -B tests/against/browser/play.py webkit build/browser build/play/native 13
+    run timeout 3000 python3 -B tests/against/browser/play.py webkit build/browser/webkit build/play/native 13
     echo "$output"
     [ "$status" -eq 0 ]
 }

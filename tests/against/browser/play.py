@@ -194,14 +194,14 @@ def main():
         served(page)
         assert run(page, ("02a", 2, 0.1, 16), guess="differ")[0] == "differ"
         keyboard(page)
+        if browser == "webkit":
+            page.screenshot(folder + "/play.png")
+        else:
+            moving.fits(page, "play", folder)
         if browser == "chromium":
             absent(page)
             bad = [e["params"] for e in page.events if e["method"] == "Runtime.exceptionThrown"]
             assert not bad, bad
-        if browser == "webkit":
-            page.screenshot(folder + "/play_webkit.png")
-        else:
-            moving.fits(page, "play" if browser == "chromium" else "play_firefox", folder)
 
 
 if __name__ == "__main__":

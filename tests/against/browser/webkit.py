@@ -1,15 +1,11 @@
 """Drives WebKitGTK's MiniBrowser over WebDriver, on a screen of its own that nobody sees (Xvfb).
 
 https://www.w3.org/TR/webdriver2/ has the commands."""
-import http.client, json, os, shutil, signal, socket, subprocess, tempfile, time
+import http.client, json, tempfile
 
 import firefox
 
 BINARY = "/usr/lib/x86_64-linux-gnu/webkit2gtk-4.1/MiniBrowser"
-
-
-def find():
-    return shutil.which("WebKitWebDriver") and shutil.which("xvfb-run")
 
 
 class Page(firefox.Page):
@@ -17,28 +13,13 @@ class Page(firefox.Page):
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        with socket.create_server(("localhost", 0)) as free:
-            self.port = free.getsockname()[1]
-        environment = {**os.environ, "HOME": self.folder.name, "XDG_RUNTIME_DIR": self.folder.name, "LIBGL_ALWAYS_SOFTWARE": "1", "GDK_BACKEND": "x11"}
-        self.process = subprocess.Popen(["xvfb-run", "-a", "-s", "-screen 0 1600x1400x24", "WebKitWebDriver", f"--port={self.port}"], env=environment,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        deadline = time.monotonic() + self.seconds
-        while True:
-            try:
-                socket.create_connection(("localhost", self.port)).close()
-                break
-            except ConnectionRefusedError:
-                assert time.monotonic() < deadline and self.process.poll() is None, "WebKitWebDriver does not listen"
-                time.sleep(0.1)
+        self.port = firefox.free_port()
+        self.start(["xvfb-run", "-a", "-s", "-screen 0 1600x1400x24", "WebKitWebDriver", f"--port={self.port}"], self.port,
+                   XDG_RUNTIME_DIR=self.folder.name, LIBGL_ALWAYS_SOFTWARE="1", GDK_BACKEND="x11")
         options = {"webkitgtk:browserOptions": {"binary": BINARY, "args": ["--automation"]}, "timeouts": {"script": 1000 * self.seconds, "pageLoad": 1000 * self.seconds}}
         self.session = ""
-        self.session = "/" + self.post("", {"capabilities": {"alwaysMatch": options}})["sessionId"]
+        self.session = "/" + self.request("POST", "", {"capabilities": {"alwaysMatch": options}})["sessionId"]
         return self
-
-    def __exit__(self, *_):
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self.folder.cleanup()
 
     def request(self, method, path, body):
         connection = http.client.HTTPConnection("localhost", self.port, timeout=self.seconds)
@@ -47,9 +28,6 @@ class Page(firefox.Page):
         connection.close()
         assert not (isinstance(answer, dict) and "error" in answer), (path, answer)
         return answer
-
-    def post(self, path, body):
-        return self.request("POST", path, body)
 
     def scheme(self, dark):
         assert not dark, "MiniBrowser has no such switch"
@@ -60,5 +38,5 @@ class Page(firefox.Page):
                  "WebDriver:PerformActions": "/actions"}
         if command == "WebDriver:TakeScreenshot":
             return {"value": self.request("GET", "/screenshot", None)}
-        answer = self.post(paths[command], {k: v for k, v in params.items() if k not in ("newSandbox", "sandbox")})
+        answer = self.request("POST", paths[command], {k: v for k, v in params.items() if k not in ("newSandbox", "sandbox")})
         return answer if isinstance(answer, dict) else {"value": answer}
