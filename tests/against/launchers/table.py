@@ -8,6 +8,10 @@ with 5, and is killed, while rank 0 sleeps. Losses and number of threads must be
 import os, re, shutil, signal, subprocess, sys, tempfile, time
 
 ROOT = os.path.abspath(f'{__file__}/../../../..')
+sys.dont_write_bytecode = True
+sys.path.append(f'{ROOT}/teach/lab')
+import orphans  # noqa: E402
+
 OUT = tempfile.mkdtemp(prefix='launchers-')
 TRAIN = f'{ROOT}/05_fault_tolerance/train --dataset digits --epochs 1000000 --log-interval 1 --checkpoint-dir {OUT}/c'.split()
 FORMAT = '{:<18}  {:<20}  {:<9}  {:<5}  {:<14}  {:<6}  {:<7}  {}'  # the page's
@@ -28,17 +32,17 @@ def until(what, condition):
     return result
 
 
-def processes(name=None):
-    """Returns what the launcher has started, or only the processes of this name."""
-    found = []
-    for process in filter(str.isdigit, os.listdir('/proc')):
-        try:
-            with open(f'/proc/{process}/environ', 'rb') as environ, open(f'/proc/{process}/comm') as comm:
-                if f'OUT={OUT}'.encode() in environ.read().split(b'\0') and name in (None, comm.read().strip()):
-                    found.append(int(process))
-        except OSError:  # it has just ended
-            pass
-    return found
+def processes():
+    """Returns what the launcher has started."""
+    return orphans.processes('OUT', OUT)
+
+
+def trains(process):
+    try:
+        with open(f'/proc/{process}/comm') as comm:
+            return comm.read() == 'train\n'
+    except OSError:  # it has just ended
+        return False
 
 
 def start(launcher, program):
@@ -57,7 +61,7 @@ def after_sigterm():
     until('the end of the ranks', lambda: not processes() or said().count('Train Epoch') > seen + 50)
     if left := processes():
         for process in left:
-            os.kill(process, signal.SIGKILL)
+            orphans.kill(process)
         return 'go on'
     return 'save' if any(name.startswith('snapshot') for name in os.listdir(f'{OUT}/c')) else 'killed'
 
@@ -67,7 +71,7 @@ def trained(launcher):
     shutil.rmtree(f'{OUT}/c', ignore_errors=True)
     job = start(launcher, TRAIN)
     losses = until('four losses', lambda: (found := re.findall(r'^Train Epoch: 0 .*', said(), re.M))[3:] and found[:4])
-    ranks = processes('train')
+    ranks = list(filter(trains, processes()))
     threads = min(len(os.listdir(f'/proc/{rank}/task')) for rank in ranks)  # one rank may also have the store's
     facts = {'losses': losses, 'threads': threads, 'from': re.search(r'rank from (\w+)', said())[1],
              'cores': str(len(os.sched_getaffinity(ranks[0]))), 'stdout': os.readlink(f'/proc/{ranks[0]}/fd/1')}
@@ -109,7 +113,7 @@ def main():
         row = row_of(sys.argv[1], sys.argv[2:])
     finally:
         for process in processes():
-            os.kill(process, signal.SIGKILL)
+            orphans.kill(process)
         shutil.rmtree(OUT, ignore_errors=True)
     print(FORMAT.format(*row))
     compare(row)
