@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tool:  torchrun of PyTorch 2.15.0
-# Guess: after a restart the ranks find an empty store ("a new TCPStore for every retry", says its source), and two Gloo ranks
-#        start again each time.
+# Guess: after a restart the ranks find an empty store, as a comment in its rendezvous.py promises, and two Gloo ranks start again
+#        each time.
 # Seen:  the keys of the attempt that failed are still there, Gloo's among them. So at one of the first restarts a rank connects
 #        to the address of a process that has ended, and the job fails.
 # > attempt 1: the key of attempt 0 is there
