@@ -84,7 +84,9 @@ void fuzz_store(Input input)
         return;
     input.stays = strchr(calls, '.') != NULL;
     Store store = { .fd = world_connect(input), .timeout = 2, .host = "hostile", .prefix = "p/" };
-    for (const char *letter = calls; *letter != '\0'; letter++)
-        call(&store, *letter), world_passed();
+    for (const char *letter = calls; *letter != '\0'; letter++) {
+        call(&store, *letter);
+        world_passed();
+    }
     close(store.fd);
 }

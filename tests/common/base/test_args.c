@@ -346,7 +346,6 @@ static void test_extra(void **state)
                    "must be one of flat|hierarchical, not \"ring\"");
 }
 
-/* The ranks on a node share a command line, so only the first one prints. */
 /* In place of libc's: a silent rank need not wait here for the one that speaks (usage_error). */
 unsigned sleep(unsigned seconds)
 {
@@ -354,6 +353,7 @@ unsigned sleep(unsigned seconds)
     return 0;
 }
 
+/* The ranks on a node share a command line, so only the first one prints. */
 static void test_one_rank_speaks(void **state)
 {
     (void)state;
