@@ -1,5 +1,6 @@
 /*
- * Two rings of bytes, one each way, in memory that both ranks see.
+ * Two rings of bytes, one each way, in memory that both ranks see. Short messages go through slots
+ * beside them (slots.c).
  *
  * Each ring has one writer and one reader and needs no lock: only the writer advances `written`,
  * only the reader `read`, each after copying. Reductions read straight from the ring. A message
@@ -50,13 +51,13 @@ static size_t room_of(const Pipe *pipe)
     return (size_t)(limit - pipe->written);
 }
 
-static ssize_t nothing(int reason)
+ssize_t pipe_nothing(int reason)
 {
     errno = reason;
     return -1;
 }
 
-static void ring_bell(Pipe *pipe)
+void pipe_ring_bell(Pipe *pipe)
 {
     if (atomic_load(&pipe->theirs->asleep) != 0 && atomic_exchange(&pipe->theirs->asleep, 0) != 0)
         // If the connection is full, a wake-up is pending; a closed one is noticed by mesh_wait.
@@ -66,34 +67,38 @@ static void ring_bell(Pipe *pipe)
 ssize_t pipe_send(Pipe *pipe, const struct iovec part[2])
 {
     const size_t header_bytes = part[0].iov_len, rest = part[1].iov_len;
+    if ((pipe->puts = slot_fits(part)))
+        return slot_put(pipe, part);
     if (room_of(pipe) <= header_bytes + rest)
         pipe->seen_read = atomic_load(&pipe->theirs->read);
     const size_t room = room_of(pipe);
     if (room > PIPE_BYTES)
-        return nothing(EPROTO);
+        return pipe_nothing(EPROTO);
     if (room <= header_bytes)
-        return nothing(EAGAIN);
+        return pipe_nothing(EAGAIN);
 
     const uint64_t index = pipe->written + header_bytes;
     const size_t piece = piece_bytes(index, room - header_bytes, rest);
     memcpy(pipe->own->ring + pipe->written % PIPE_BYTES, part[0].iov_base, header_bytes);
-    memcpy(pipe->own->ring + index % PIPE_BYTES, part[1].iov_base, piece);
+    pipe_copy(pipe, pipe->own->ring + index % PIPE_BYTES, part[1].iov_base, piece);
     pipe->written = index_behind(index, piece, rest);
-    atomic_store(&pipe->own->written, pipe->written);
-    ring_bell(pipe);
+    pipe_publish(pipe, piece);
+    pipe_ring_bell(pipe);
     return (ssize_t)(header_bytes + piece);
 }
 
 ssize_t pipe_receive(Pipe *pipe, struct iovec part[2])
 {
     const size_t header_bytes = part[0].iov_len, rest = part[1].iov_len;
+    if ((pipe->takes = slot_fits(part)))
+        return slot_take(pipe, part);
     if (pipe->seen_written - pipe->read < header_bytes + rest)
         pipe->seen_written = atomic_load(&pipe->theirs->written);
     const size_t unread = (size_t)(pipe->seen_written - pipe->read);
     if (unread == 0)
-        return nothing(EAGAIN);
+        return pipe_nothing(EAGAIN);
     if (unread > PIPE_BYTES || unread % PIPE_GRAIN != 0 || unread < header_bytes)
-        return nothing(EPROTO);
+        return pipe_nothing(EPROTO);
 
     const uint64_t index = pipe->read + header_bytes;
     const size_t piece = piece_bytes(index, unread - header_bytes, rest);
@@ -105,13 +110,21 @@ ssize_t pipe_receive(Pipe *pipe, struct iovec part[2])
 
 void pipe_release(Pipe *pipe)
 {
+    if (pipe->takes) {
+        slot_release(pipe);
+        return;
+    }
     atomic_store(&pipe->own->read, pipe->read);
-    ring_bell(pipe);
+    pipe_ring_bell(pipe);
 }
 
 /* Returns true if the other side has written or read since the last check. */
 static bool has_news(const Pipe *pipe, short events)
 {
+    if (events == POLLIN && pipe->takes)
+        return slot_has_come(pipe);
+    if (events == POLLOUT && pipe->puts)
+        return atomic_load(&pipe->theirs->taken) != pipe->seen_taken;
     return events == POLLIN ? atomic_load(&pipe->theirs->written) != pipe->seen_written
                             : atomic_load(&pipe->theirs->read) != pipe->seen_read;
 }

@@ -86,7 +86,7 @@ static void *watch_waits(void *unused)
     for (;;) {
         poll(NULL, 0, 1000);
         pthread_mutex_lock(&terminal);
-        const double since = waiting_since, now = seconds_now();
+        const double since = waiting_since, now = seconds_awake();
         const int rank = waiting_for;
         if (bar[0] != '\0' && since > 0 && now - since >= WAIT_SECONDS) {
             char text[128], who[32] = "the others";
@@ -104,7 +104,7 @@ static void *watch_waits(void *unused)
 void progress_waits(bool begins)
 {
     waiting_for = NOBODY;
-    waiting_since = begins ? seconds_now() : 0;
+    waiting_since = begins ? seconds_awake_at_tick() : 0;
 }
 
 void progress_waits_for(int rank)

@@ -217,7 +217,7 @@ seed("store", "".join(answers), "\n", b"".join(answers.values()))
 
 # Peers: forming the group, and collectives.
 key = b"r" * 32  # getrandom's, in a fuzzer's world
-offers = [b"ddp.tcp8" + key, b"ddp.tcp9" + key]  # with extras, and without
+offers = [b"ddp.tcpA" + key, b"ddp.tcpB" + key]  # with extras, and without
 closing = struct.pack("<ii", 2, 0) + bytes(80 + 512)
 
 

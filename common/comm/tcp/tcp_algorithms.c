@@ -120,8 +120,7 @@ static void combine(const Collective *collective, int other, const void *theirs)
 /* Recursive doubling (Thakur, Rabenseifner and Gropp, "Optimization of collective communication
  * operations in MPICH", 2005). In step k each rank swaps its sum with the rank whose number differs
  * in bit k, and adds: after log2(n) steps all have the total. If n is not a power of two, the ranks
- * beyond the largest one first send their numbers to a lower rank, and get the result at the end.
- */
+ * beyond the largest one first send their numbers to a lower rank, and get the result last. */
 void doubling_all_reduce(Mesh *mesh, const Collective *collective)
 {
     const int n = collective->pg->world_size, rank = collective->pg->rank;

@@ -14,8 +14,8 @@
 #define HEADER_MAGIC UINT64_C(0x6464702e74637032)
 
 typedef struct {
-    uint64_t magic;
     CollectiveId call;
+    uint64_t magic;
     uint64_t bytes; // payload bytes
 } Header;
 
@@ -63,8 +63,7 @@ static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
     mesh->wait.idle_since = 0;
     if (bytes < 0 && errno == EPROTO)
         mesh_abort(mesh, NOBODY,
-                   "the memory that ranks %d and %d share is damaged: DDP_SHM_DISABLE=1 does "
-                   "without",
+                   "the memory of ranks %d and %d is damaged: DDP_SHM_DISABLE=1 does without it",
                    mesh->rank, message->peer);
     if (bytes <= 0)
         mesh_lost(mesh, message->peer);
@@ -83,21 +82,21 @@ static bool send_part(Mesh *mesh, Message *message)
                              : sendmsg(peer->data, &next, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
-/* Returns the header of a message in the call in progress. */
-static Header header_of(const Mesh *mesh, size_t bytes)
+/* Sets the header of a message in the call in progress. */
+static void header_set(Header *header, const Mesh *mesh, size_t bytes)
 {
-    Header header = { HEADER_MAGIC, mesh->call, bytes };
+    *header = (Header){ mesh->call, HEADER_MAGIC, bytes };
     if (mesh->call.kind == RECV) { // our recv is their send
-        header.call.kind = SEND;
-        header.call.root = mesh->rank;
+        header->call.kind = SEND;
+        header->call.root = mesh->rank;
     }
-    return header;
 }
 
 static void header_check(Mesh *mesh, const Message *message)
 {
     const Header *got = &message->header;
-    const Header due = header_of(mesh, message->bytes);
+    Header due;
+    header_set(&due, mesh, message->bytes);
     if (got->magic == due.magic && memcmp(&got->call, &due.call, sizeof due.call) != 0)
         mesh_mismatch(mesh, message->peer, &got->call);
     if (got->magic != due.magic || got->bytes != due.bytes)
@@ -157,9 +156,12 @@ static int peer_of(Mesh *mesh, int rank)
 void exchange(Mesh *mesh, Outgoing sent, Incoming received)
 {
     Message out = { peer_of(mesh, sent.to), .payload = (char *)sent.data, .bytes = sent.bytes };
+    header_set(&out.header, mesh, out.bytes);
+    if (out.peer != NOBODY)
+        send_part(mesh, &out); // what follows is done while it is on its way
     Message in = { peer_of(mesh, received.from), .payload = received.data,
                    .bytes = received.bytes };
-    out.header = header_of(mesh, out.bytes);
+    header_set(&in.header, mesh, in.bytes); // what is due, until one has come
 
     while (!message_done(&out) || !message_done(&in)) {
         bool progress = !message_done(&out) && send_part(mesh, &out);

@@ -51,7 +51,7 @@ Key256 mesh_agree_on_key(Mesh *mesh, const ProcessGroup *pg)
     const size_t bytes = pg->store->has_secret ? sizeof own.version : sizeof own;
     char name[STORE_KEY_BYTES];
     process_group_key(pg, "tcp version", 0, name);
-    memcpy(own.version, has_extras ? "ddp.tcp8" : "ddp.tcp9", sizeof own.version);
+    memcpy(own.version, has_extras ? "ddp.tcpA" : "ddp.tcpB", sizeof own.version);
     if (pg->rank == 0) {
         SYS_CHECK(getrandom(&own.key, sizeof own.key, 0));
         store_set(pg->store, name, &own, bytes);
@@ -207,8 +207,7 @@ void mesh_init(Mesh *mesh, const ProcessGroup *pg)
         mesh->peer[peer] = (Peer){ .data = -1, .notices = -1, .reported_at = -INFINITY };
         mesh->watched[peer].fd = -1;
     }
-    for (int i = 0; i < NUM_RECENT_CALLS; i++)
-        mesh->recent[i].sequence = UINT64_MAX;
+    memset(mesh->recent, 0xff, sizeof mesh->recent); // no call has such a number
     if (n > 1 && pg->wire != NULL)
         pg->wire->connect(mesh, pg);
     else if (n > 1 && !on_demand_form(mesh, pg))

@@ -221,6 +221,11 @@ static void spoil_a_little(PipeEnd *end)
     atomic_fetch_add(&end->written, 1);
 }
 
+static void spoil_taken(PipeEnd *end)
+{
+    atomic_store(&end->taken, UINT64_C(1) << 40);
+}
+
 static void spoiled_body(Rank *rank)
 {
     void (**spoil)(PipeEnd * end) = rank->context;
@@ -235,17 +240,20 @@ static void spoiled_body(Rank *rank)
         raise(SIGSTOP);
     }
     store_get(&rank->store, "spoilt", &yes, sizeof yes);
+    for (int i = 0; *spoil == spoil_taken && i <= NUM_SLOTS; i++) // `taken` is used then
+        pg_send(&pg, array, 1, FLOAT32, 1);
     all_reduce(&pg, array, MAX_COUNT, FLOAT32, REDUCE_SUM);
 }
 
 static void test_damaged_memory_ends_with_a_line(void **state)
 {
     (void)state;
-    static void (*const spoils[])(PipeEnd * end) = { spoil_written, spoil_read, spoil_a_little };
+    static void (*const spoils[])(PipeEnd * end) = { spoil_written, spoil_read, spoil_a_little,
+                                                     spoil_taken };
     for (size_t i = 0; i < sizeof spoils / sizeof spoils[0]; i++) {
         RankEnd end[MAX_RANKS];
         ranks_run(2, spoiled_body, (void *)&spoils[i], end);
-        expect_error(end, 0, "the memory that ranks 0 and 1 share is damaged");
+        expect_error(end, 0, "the memory of ranks 0 and 1 is damaged");
         const char *line = strstr(end[0].errors, "fatal: "); // after the line of a run's start
         assert_non_null(line);
         assert_ptr_equal(strchr(line, '\n'), strrchr(line, '\n'));
@@ -285,6 +293,14 @@ static void receive_part(Pipe *pipe, const char *payload, size_t bytes, size_t *
     pipe_release(pipe);
 }
 
+/* Returns one side's view of this memory. */
+static Pipe pipe_on(PipeMemory *memory, int side, int bell)
+{
+    return (Pipe){
+        .memory = memory, .own = &memory->end[side], .theirs = &memory->end[!side], .bell = bell
+    };
+}
+
 /* However far the reader lags behind, and for all sizes, what is written fits into the ring, though
  * ends of messages are rounded up. */
 static void test_a_full_ring_is_never_overrun(void **state)
@@ -297,11 +313,11 @@ static void test_a_full_ring_is_never_overrun(void **state)
     int bell[2];
     SYS_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, bell));
     PipeMemory *memory = mem_calloc(1, sizeof *memory);
-    for (size_t size = 4; size < 4096; size += 4) {
+    for (size_t size = 304; size < 4096; size += 4) {
         memset(memory, 0, offsetof(PipeEnd, ring));
         memset(&memory->end[1], 0, offsetof(PipeEnd, ring));
-        Pipe writer = { memory, &memory->end[0], &memory->end[1], bell[0], 0, 0, 0, 0 };
-        Pipe reader = { memory, &memory->end[1], &memory->end[0], bell[1], 0, 0, 0, 0 };
+        Pipe writer = pipe_on(memory, 0, bell[0]), reader = pipe_on(memory, 1, bell[1]);
+        writer.far = size % 8 == 0 ? 4 : -4; // past the caches, or through them
         size_t sent = 0, received = 0;
         assert_true(send_message(&writer, payload, LONG, &sent));
         receive_part(&reader, payload, LONG, &received); // and then it lags behind
@@ -320,6 +336,67 @@ static void test_a_full_ring_is_never_overrun(void **state)
     free(memory);
     close(bell[0]);
     close(bell[1]);
+}
+
+/* Whatever the sizes of messages, as many are sent as there are slots, each comes as it was sent,
+ * also among long ones, and a writer that waits for a slot is woken. */
+static void test_slots_keep_messages_apart(void **state)
+{
+    (void)state;
+    enum { LONG = 500 };
+    static char payload[LONG];
+    for (int i = 0; i < LONG; i++)
+        payload[i] = (char)(i * 7 + i / 251);
+    int bell[2];
+    char byte;
+    SYS_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, bell));
+    PipeMemory *memory = mem_calloc(1, sizeof *memory);
+    Pipe writer = pipe_on(memory, 0, bell[0]), reader = pipe_on(memory, 1, bell[1]);
+    for (size_t size = 0; size <= SLOT_BYTES - 96; size++) {
+        size_t sent, received = 0, before = LONG;
+        for (int i = 0; i < NUM_SLOTS; i++) {
+            sent = 0;
+            assert_true(send_message(&writer, payload + i, size, &sent));
+        }
+        sent = 0;
+        assert_true(send_message(&writer, payload, before, &sent));
+        sent = 0;
+        assert_false(send_message(&writer, payload, size, &sent));
+        assert_true(pipe_sleep(&writer, POLLOUT));
+        for (int i = 0; i < NUM_SLOTS; i++, received = 0)
+            receive_part(&reader, payload + i, size, &received);
+        assert_int_equal(recv(bell[0], &byte, 1, MSG_DONTWAIT), 1);
+        while (received < 96 + before)
+            receive_part(&reader, payload, before, &received);
+        assert_true(send_message(&writer, payload, size, &sent));
+        received = 0;
+        receive_part(&reader, payload, size, &received);
+        assert_true(pipe_sleep(&reader, POLLIN)); // nothing more has come
+        assert_true(pipe_wake(&reader, POLLIN));
+    }
+    free(memory);
+    close(bell[0]);
+    close(bell[1]);
+}
+
+/* One rank's message fits into a slot, the other's does not. */
+static void different_body(Rank *rank)
+{
+    static float array[1000];
+    ProcessGroup pg;
+    join(rank, &pg, true);
+    all_reduce(&pg, array, rank->rank == 0 ? 10 : 1000, FLOAT32, REDUCE_SUM);
+}
+
+static void test_a_short_call_beside_a_long_one_is_named(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, different_body, NULL, end);
+    for (int rank = 0; rank < 2; rank++) {
+        expect_error(end, rank, "all_reduce #0 of 10 float32 (sum)");
+        expect_error(end, rank, "all_reduce #0 of 1000 float32 (sum)");
+    }
 }
 
 /* The structure that sched_getattr(2) fills in. */
@@ -372,6 +449,8 @@ int main(void)
         cmocka_unit_test(test_a_killed_rank_leaves_nothing),
         cmocka_unit_test(test_damaged_memory_ends_with_a_line),
         cmocka_unit_test(test_a_full_ring_is_never_overrun),
+        cmocka_unit_test(test_slots_keep_messages_apart),
+        cmocka_unit_test(test_a_short_call_beside_a_long_one_is_named),
         cmocka_unit_test(test_a_caller_without_a_core_has_a_short_slice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
