@@ -166,14 +166,16 @@ void agents_done(Agents *agents, bool stopped)
 }
 
 /* Returns how the job ended. A torchrun on node 0 may have closed its store before it could be
- * asked; but before this node's workers are done only a failure can have ended the job. */
+ * asked; but before this node's workers are done only a failure can have ended the job, and so it
+ * is with a launcher there, which waits for the others: if it is gone, nobody knows of a result. */
 static Verdict read_verdict(Agents *agents)
 {
     char end[32] = "";
     store_get(&agents->store, KEY_END, end, sizeof end - 1);
     if (strcmp(end, END_CHANGED) == 0)
         return VERDICT_CHANGED;
-    if (strcmp(end, END_FAILED) == 0 || agents->done_since == 0)
+    if (strcmp(end, END_FAILED) == 0 || agents->done_since == 0 ||
+        (agents->store.failed && !agents->host_is_torchrun))
         return VERDICT_FAILED;
     return strcmp(end, END_STOPPED) == 0 ? VERDICT_STOPPED : VERDICT_DONE;
 }

@@ -91,6 +91,46 @@ static void join_only(const void *context)
     join(&agents, &flags, "1");
 }
 
+static void fail_node_0(const void *context)
+{
+    (void)context;
+    static Flags flags;
+    Agents agents;
+    Failure failure;
+    join(&agents, &flags, "0");
+    failure_of_launcher(&failure, 0, EXIT_FAILURE, "no space left");
+    agents_fail(&agents, &failure);
+    agents_leave(&agents);
+}
+
+static void run_done_node_1(const void *context)
+{
+    (void)context;
+    static Flags flags;
+    Agents agents;
+    join(&agents, &flags, "1");
+    agents_done(&agents, false);
+    const double deadline = seconds_now() + SECONDS;
+    while (!agents.heartbeat_over && seconds_now() < deadline)
+        usleep(10000);
+    shutdown(agents.store.fd, SHUT_RDWR); // as if node 0 was killed before it could be asked
+    end(&agents);
+}
+
+/* A node that is done, and can no longer ask how the others ended, does not take it for a success:
+ * the node that saves the result may have failed. */
+static void test_cannot_ask_how_it_ended(void **state)
+{
+    (void)state;
+    port = net_free_port();
+    FILE *other = tmpfile();
+    const pid_t node_0 = child_start(fail_node_0, NULL, fileno(other), fileno(other));
+    assert_int_equal(child_run(run_done_node_1, NULL), 0);
+    assert_string_equal(out, "a node failed, and node 0 is gone\n");
+    assert_int_equal(child_wait(node_0), 0);
+    fclose(other);
+}
+
 /* Node 0 assigns ranks that no node can have. */
 static void test_impossible_ranks(void **state)
 {
@@ -151,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cannot_say_done),
+        cmocka_unit_test(test_cannot_ask_how_it_ended),
         cmocka_unit_test(test_impossible_ranks),
         cmocka_unit_test(test_impossible_assignments),
     };
