@@ -26,6 +26,7 @@ import report
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("BUILD", "build")
 LAUNCHERS = ["ddprun", "torchrun", "mpirun"]
+NODES = 16  # of "nodes", which is ddprun on as many machines (bench/nodes.sh)
 
 
 class NotMeasured(Exception):
@@ -37,6 +38,10 @@ def command_of(who, ranks, program):
     torchrun_words = ["--standalone", "--nproc-per-node", str(ranks), "--no-python"]
     if who == "ddprun":
         return ["03_torchrun_env/ddprun", *torchrun_words, f"{BUILD}/bench/many_ranks", *program], {"DDP_SHM_DISABLE": "1"}
+    if who == "nodes":
+        if os.getuid() != 0 or ranks % NODES:
+            raise NotMeasured(f"nodes take root, and a multiple of {NODES} ranks")
+        return ["bench/nodes.sh", str(NODES), str(ranks // NODES), f"{BUILD}/bench/many_ranks", *program], {"DDP_SHM_DISABLE": "1"}
     if who == "torchrun":
         python = os.path.join(os.environ.get("TORCH_BIN") or "/nowhere", "python")
         if not os.path.exists(python):
@@ -80,10 +85,20 @@ def processor_seconds(pid):
     return 1e-9 * total
 
 
+def memory(pids):
+    """MB of a process: of what it shares with others its part."""
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            total += sum(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+    return total / 1000 / len(pids)
+
+
 def connections(pids):
     """TCP connections that each process holds, to whichever process."""
     established = set()
-    for path in "/proc/net/tcp", "/proc/net/tcp6":
+    networks = {os.readlink(f"/proc/{pid}/ns/net"): pid for pid in pids}
+    for path in [f"/proc/{pid}/net/{name}" for pid in networks.values() for name in ("tcp", "tcp6")]:
         with open(path, encoding="ascii") as file:
             for line in list(file)[1:]:
                 words = line.split()
@@ -145,7 +160,7 @@ def measure(who, ranks, args, folder):
         at_start = connections(pids)
         gates.append(os.open(f"{folder}/steps", os.O_RDWR))  # with a writer the FIFO lets all ranks pass
         done = wait_for(folder, "done", ranks, launcher, deadline, args.limit)
-        at_end = connections(pids)
+        at_end, held = connections(pids), memory(pids)
         gates.append(os.open(f"{folder}/end", os.O_RDWR))
         try:
             status = launcher.wait(max(1.0, deadline - time.monotonic()))
@@ -164,7 +179,7 @@ def measure(who, ranks, args, folder):
     return {"launch": begun - begin, "meeting": formed - begun, "first": first - formed, "start": first - begin,
             "connections_start": max(at_start), "connections": max(at_end), "ends": sum(at_end),
             "all_reduce": statistics.median(one for one, _ in done), "short": statistics.median(one for _, one in done),
-            "rank_cpu": rank_cpu / ranks, "launcher_cpu": launcher_cpu, "load": load}
+            "memory": held, "rank_cpu": rank_cpu / ranks, "launcher_cpu": launcher_cpu, "load": load}
 
 
 def measure_all(args, file):
@@ -197,12 +212,12 @@ def medians(rows):
 
 def print_table(rows, found):
     heads = ["ranks", "launcher", "start-up, s", "launch", "meeting", "first call", "connections a rank", "after the step",
-             "step's all-reduce, s", "64 KiB, s", "processor's s a rank", "and the launcher's", "load"]
+             "step's all-reduce, s", "64 KiB, s", "memory a rank, MB", "processor's s a rank", "and the launcher's", "load"]
     cells = []
     for (who, ranks), row in found.items():
         cells.append([str(ranks), who, *(report.number(row[name]) for name in ("start", "launch", "meeting", "first")),
                       *(f"{row[name]:.0f}" for name in ("connections_start", "connections")),
-                      *(report.number(row[name]) for name in ("all_reduce", "short", "rank_cpu", "launcher_cpu")), f"{row['load']:.1f}"])
+                      *(report.number(row.get(name, 0)) for name in ("all_reduce", "short", "memory", "rank_cpu", "launcher_cpu")), f"{row['load']:.1f}"])
     print(report.table(heads, cells))
     for row in rows:
         if "missing" in row:
@@ -230,15 +245,15 @@ def numbers(text):
 
 def launchers(text):
     for word in text.split(","):
-        if word not in LAUNCHERS:
-            raise argparse.ArgumentTypeError(f"{word}: it is {', '.join(LAUNCHERS)}")
+        if word not in (*LAUNCHERS, "nodes"):
+            raise argparse.ArgumentTypeError(f"{word}: it is {', '.join(LAUNCHERS)} or nodes")
     return text.split(",")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=numbers, default=[8, 32, 64, 128], metavar="N,...", help="8,32,64,128")
-    parser.add_argument("--who", type=launchers, default=LAUNCHERS, metavar="LAUNCHER,...", help=",".join(LAUNCHERS))
+    parser.add_argument("--who", type=launchers, default=LAUNCHERS, metavar="LAUNCHER,...", help=",".join(LAUNCHERS) + f"; nodes: ddprun on {NODES} machines that are none")
     parser.add_argument("--turns", type=positive, default=1, metavar="N")
     parser.add_argument("--limit", type=positive, default=300, metavar="SECONDS", help="of one run")
     parser.add_argument("--bytes", type=positive, default=4799528, metavar="N", help="of the step: all gradients of the CNN")
