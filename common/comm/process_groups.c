@@ -62,6 +62,7 @@ void process_group_leave(const ProcessGroup *pg, Store *store, int present)
 {
     char key[STORE_KEY_BYTES];
     const bool serves = pg->store->server != NULL;
+    store->may_fail = true; // this rank knows why it exits, with or without the store
     const bool last = store_add(store, process_group_key(pg, "leaving", 0, key), 1) == present;
     process_group_key(pg, "all left", 0, key);
     if (last)
@@ -97,10 +98,11 @@ static int list_missing(const ProcessGroup *pg, char list[RANK_LIST_BYTES])
     return count;
 }
 
-/* Waits until the other ranks have set the key. Rank 0, or 1 if it is missing, logs them. */
+/* Waits until the other ranks have set the key. Rank 0, or 1 if it is missing, logs them. The first
+ * rank to wait in vain sets the key to "3 LINE", so that the 3 ranks that came exit together. */
 static void await_others(const ProcessGroup *pg, const char *key)
 {
-    char list[RANK_LIST_BYTES], line_0[STORE_KEY_BYTES];
+    char list[RANK_LIST_BYTES], line_0[STORE_KEY_BYTES], line[OPTIONS_BYTES];
     const double deadline = seconds_awake() + pg->timeout;
     if (store_try_wait(pg->store, key, fmin(STORE_QUIET_SECONDS, pg->timeout)))
         return;
@@ -111,8 +113,10 @@ static void await_others(const ProcessGroup *pg, const char *key)
         log_info("waits for %s of %d, %g s at most (--timeout)", list, pg->world_size, pg->timeout);
     if (store_try_wait(pg->store, key, fmax(0, deadline - seconds_awake())))
         return;
-    process_group_leave(pg, pg->store, pg->world_size - list_missing(pg, list));
-    die("%s of %d did not come within %g s", list, pg->world_size, pg->timeout);
+    const int present = pg->world_size - list_missing(pg, list);
+    snprintf(line, sizeof line, "%d %s of %d did not come within %g s", present, list,
+             pg->world_size, pg->timeout);
+    store_set(pg->store, key, line, strlen(line));
 }
 
 /* Returns what follows "rank 3 has ". */
@@ -151,11 +155,11 @@ static void agree(const ProcessGroup *pg)
     const long needed = is_hub ? 2 * NET_SPARE_DESCRIPTORS + 4L * pg->world_size : 0;
     const bool fits = needed <= net_raise_descriptors();
     const char *line = fits ? pg->options : TOO_FEW_DESCRIPTORS;
-    char key[STORE_KEY_BYTES], theirs[OPTIONS_BYTES] = "";
+    char key[STORE_KEY_BYTES], theirs[OPTIONS_BYTES] = "", *reason;
     store_set(pg->store, process_group_key(pg, "line of rank", pg->rank, key), line, strlen(line));
     process_group_key(pg, "first line", 0, key);
     store_compare_set(pg->store, key, "", line, theirs, sizeof theirs - 1);
-    bool agrees = fits && options_agree(pg, theirs);
+    const bool agrees = fits && options_agree(pg, theirs);
     process_group_key(pg, "agreeing", 0, key);
     const bool is_last = agrees && store_add(pg->store, key, 1) == pg->world_size;
     process_group_key(pg, "agreement", 0, key);
@@ -164,13 +168,13 @@ static void agree(const ProcessGroup *pg)
     if (agrees) {
         await_others(pg, key);
         memset(theirs, 0, sizeof theirs);
-        agrees = store_get(pg->store, key, theirs, sizeof theirs - 1) == 0;
+        if (store_get(pg->store, key, theirs, sizeof theirs - 1) == 0)
+            return;
     }
-    if (agrees)
-        return;
-    process_group_leave(pg, pg->store, pg->world_size);
+    const long present = strtol(theirs, &reason, 10);
+    process_group_leave(pg, pg->store, present > 0 ? (int)present : pg->world_size);
     net_reserve_descriptors(needed, pg->world_size); // dies if rank 0 has too few
-    CHECK(strcmp(theirs, TOO_FEW_DESCRIPTORS) != 0, "%s", theirs);
+    CHECK(strstr(reason, " has ") != NULL, "%s", reason + (present > 0));
     ranks_disagree(pg, theirs);
 }
 
@@ -274,17 +278,6 @@ void process_group_init(ProcessGroup *pg, const Args *args, const char *master_a
 
 /* ---- the end ---- */
 
-/* Closes the store on rank 0. The others wait for that, because a group formed next at the same
- * address must not find this one's. */
-static void close_store(ProcessGroup *pg)
-{
-    if (pg->rank > 0 && !pg->store->is_agents)
-        poll_awake(&(struct pollfd){ .fd = pg->store->fd, .events = POLLIN }, 1,
-                   LEAVE_SECONDS); // the store only replies, so this is its end
-    store_free(pg->store);
-    free(pg->store);
-}
-
 void process_group_destroy(ProcessGroup *pg)
 {
     group_extras_leaving(pg);
@@ -292,8 +285,14 @@ void process_group_destroy(ProcessGroup *pg)
     if (pg->staging != NULL)
         staging_free(pg->staging);
     pg->backend->destroy(pg->state, pg);
-    if (pg->owns_store)
-        close_store(pg);
+    if (!pg->owns_store)
+        return;
+    // The others wait until rank 0 closes the store, because a group formed next at the same
+    // address must not find this one's. The store only replies, so what poll sees is its end.
+    if (pg->rank > 0 && !pg->store->is_agents)
+        poll_awake(&(struct pollfd){ .fd = pg->store->fd, .events = POLLIN }, 1, LEAVE_SECONDS);
+    store_free(pg->store);
+    free(pg->store);
 }
 
 void all_check_divergence(ProcessGroup *pg, const Args *args, Divergence mine)

@@ -1,6 +1,7 @@
 /* How a group forms and ends: absent or disagreeing ranks are named, and nothing is left behind. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -12,15 +13,37 @@
 /* The line with which a rank announces itself; its content is tested elsewhere. */
 static const char LINE[] = "rank 0 has --backend tcp, --device cpu, 4 ranks";
 
-/* Ranks 0 and 1 are present before their timeout begins, however late they are. */
+/* Agrees on a free port for a store that rank 0 serves. */
+static int agree_on_port(Rank *rank)
+{
+    int port = 0;
+    if (rank->rank == 0) {
+        port = net_free_port();
+        store_set(&rank->store, "port", &port, sizeof port);
+    }
+    store_get(&rank->store, "port", &port, sizeof port);
+    return port;
+}
+
+static void serve_by_rank_0(Rank *rank)
+{
+    const int port = agree_on_port(rank);
+    store_free(&rank->store);
+    store_init(&rank->store, "127.0.0.1", port, rank->rank == 0, 300);
+}
+
+/* Ranks 0 and 1 are present before the timeout of rank 0 begins, however late they are. It takes
+ * the store with it, and rank 1 would wait much longer. */
 static void missing_body(Rank *rank)
 {
-    rank->args.timeout = 0.6;
     ProcessGroup pg;
+    serve_by_rank_0(rank);
     if (rank->rank >= 2)
         return;
-    store_set(&rank->store, "group 1/line of rank 0", LINE, strlen(LINE));
-    store_set(&rank->store, "group 1/line of rank 1", LINE, strlen(LINE));
+    if (rank->rank == 1)
+        store_set(&rank->store, "group 1/line of rank 1", LINE, strlen(LINE));
+    store_wait(&rank->store, "group 1/line of rank 1");
+    rank->args.timeout = rank->rank == 0 ? 0.6 : 300;
     rank_join(rank, &pg);
 }
 
@@ -61,24 +84,10 @@ static void other_backend_body(Rank *rank)
     }
 }
 
-/* Agrees on a free port for a store that rank 0 serves. */
-static int agree_on_port(Rank *rank)
-{
-    int port = 0;
-    if (rank->rank == 0) {
-        port = net_free_port();
-        store_set(&rank->store, "port", &port, sizeof port);
-    }
-    store_get(&rank->store, "port", &port, sizeof port);
-    return port;
-}
-
 /* The store ends with rank 0, but only after all ranks know the reason. */
 static void served_by_rank_0_body(Rank *rank)
 {
-    const int port = agree_on_port(rank);
-    store_free(&rank->store);
-    store_init(&rank->store, "127.0.0.1", port, rank->rank == 0, 300);
+    serve_by_rank_0(rank);
     if (rank->rank == 3)
         usleep(200 * 1000);
     disagreeing_body(rank);
@@ -154,6 +163,19 @@ static void test_other_options_are_named(void **state)
     }
     for (size_t i = 0; i < sizeof free / sizeof *free; i++)
         ranks_run_well(2, other_option_body, (void *)free[i]);
+}
+
+/* A rank that exits for a reason of its own reports that one, even if its store is gone. */
+static void leaving_body(Rank *rank)
+{
+    shutdown(rank->store.fd, SHUT_RDWR);
+    process_group_leave(&(ProcessGroup){ .store = &rank->store }, &rank->store, 2);
+}
+
+static void test_leaving_without_a_store(void **state)
+{
+    (void)state;
+    ranks_run_well(1, leaving_body, NULL);
 }
 
 typedef struct {
@@ -320,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_missing_ranks_are_named),
         cmocka_unit_test(test_disagreeing_ranks_are_named),
         cmocka_unit_test(test_other_options_are_named),
+        cmocka_unit_test(test_leaving_without_a_store),
         cmocka_unit_test(test_unusable_backends),
         cmocka_unit_test(test_rank_lists),
         cmocka_unit_test(test_wrong_roots),
