@@ -305,6 +305,7 @@ static void test_steps(void **state)
         assert_int_equal(strstr(out, "--config") != NULL, has_extras);
         assert_has(out, "train [total_epochs [save_every]] [options]\n");
         assert_has(out, "train 50 10 --batch-size 64");
+        assert_has(out, "\n\nTraining\n  --epochs N ");
         assert_has(out, "\n  --lr X  ");
         assert_has(out, " [0.01]\n");
         for (size_t i = 0; i < LENGTH(from_02); i++)
@@ -334,6 +335,15 @@ static void test_extra(void **state)
         assert_refused(run(STEP_SINGLE, "--config none"), "--config is no option");
         return;
     }
+    char line[64]; // what a file says gives way to what was typed
+    FILE *config = tmpfile();
+    fputs("init-from: b\n", config);
+    fflush(config);
+    snprintf(line, sizeof line, "--config /dev/fd/%d --resume a", fileno(config));
+    assert_int_equal(run(STEP_SINGLE, line), 0);
+    assert_value("init_from (null)");
+    fclose(config);
+
     assert_int_equal(run(STEP_NODES, "--all-reduce hierarchical"), 0);
     assert_value("all-reduce hierarchical");
     assert_int_equal(run(STEP_FAULT, "--reduce-order fixed --all-reduce flat"), 0);

@@ -59,7 +59,11 @@ static inline void read_t(const void *name)
 static inline void assert_reads_small(const char *name)
 {
     size_t shape[3];
+    const int next = dup(0); // the first free descriptor
+    close(next);
     uint8_t *bytes = idx_read(folder, name, 3, shape);
+    assert_int_equal(dup(0), next); // the file is closed
+    close(next);
     assert_int_equal(shape[0], 2);
     assert_int_equal(shape[1], 2);
     assert_int_equal(shape[2], 3);

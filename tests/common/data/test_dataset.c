@@ -8,6 +8,8 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <sys/mman.h>
+#include <zlib.h>
 
 enum { PIXELS = 28 * 28 };
 
@@ -164,6 +166,55 @@ static void test_digits_as_in_pytorch(void **state)
     json_decref(expected);
 }
 
+extern uint8_t digits_csv_gz[], digits_csv_gz_end[]; // the program's own, compressed
+
+/* Compresses text to where the digits are, which this process may then write. */
+static void replace_digits(const char *text)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)digits_csv_gz;
+    const size_t bytes = (size_t)(digits_csv_gz_end - digits_csv_gz);
+    assert_int_equal(
+        mprotect((void *)(begin / page * page), begin % page + bytes, PROT_READ | PROT_WRITE), 0);
+    z_stream stream = { .next_in = (uint8_t *)text,
+                        .avail_in = (unsigned)strlen(text),
+                        .next_out = digits_csv_gz,
+                        .avail_out = (unsigned)bytes };
+    const int level = Z_BEST_COMPRESSION;
+    assert_int_equal(deflateInit2(&stream, level, Z_DEFLATED, 16 + MAX_WBITS, 8, 0), Z_OK);
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    deflateEnd(&stream);
+}
+
+/* Loads 1,797 images of this row. */
+static void load_digits_of(const void *row)
+{
+    const size_t bytes = strlen(row);
+    char *text = calloc(DIGITS_ROWS * bytes + 1, 1);
+    for (size_t i = 0; i < DIGITS_ROWS; i++)
+        memcpy(text + i * bytes, row, bytes);
+    replace_digits(text);
+    free(text);
+    const Args args = args_of(DATASET_DIGITS);
+    load_train(&args);
+}
+
+static void test_damaged_digits(void **state)
+{
+    (void)state;
+    char row[256] = "";
+    for (int i = 0; i < 63; i++)
+        strcat(row, "0,");
+    char *end = row + strlen(row);
+    strcpy(end, "16,9\n");
+    assert_int_equal(child_run(load_digits_of, row), 0);
+    const char *const damaged[] = { "17,9\n",  "x,9\n", ",9\n",     "16;9\n", "16,9,",
+                                    "16,10\n", "16,\n", "16,9\n\n", "16,9" };
+    for (size_t i = 0; i < LENGTH(damaged); i++) {
+        strcpy(end, damaged[i]);
+        assert_dies_saying(load_digits_of, row, 1, "are damaged: restore data/digits.csv.gz");
+    }
+}
+
 /* Writes an IDX file of zeros except for the last byte. */
 static void write_idx(const char *name, int ndim, const uint8_t shape[], uint8_t last)
 {
@@ -265,6 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_as_in_pytorch),
         cmocka_unit_test(test_digits_as_in_pytorch),
+        cmocka_unit_test(test_damaged_digits),
         cmocka_unit_test_setup_teardown(test_mnist_of_two_images, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_mnist_that_does_not_fit, make_folder, remove_folder),
         cmocka_unit_test(test_real_mnist),
