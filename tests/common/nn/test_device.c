@@ -1,13 +1,10 @@
 /* A rank's device and threads, the conversion of weights, and the gathering of batches. */
 #include <stdlib.h>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "common/base/host.h"
 #include "common/nn/device.h"
 #include "tests/common/nn/on_device.h"
-#include "tests/helpers/unit.h"
+#include "tests/helpers/child.h"
 
 static int clear_environment(void **state)
 {
@@ -86,7 +83,13 @@ static void test_count_without_gpus(void **state)
     assert_int_equal(device_count(&(Args){ .device = DEVICE_CPU }), 2);
 }
 
-/* Without a GPU "auto" is the CPU, and asking for cuda ends with a usage error. */
+static void init_device(const void *args)
+{
+    Device device;
+    device_init(&device, args, 0);
+}
+
+/* Without a GPU "auto" is the CPU, and asking for what only a GPU has ends with a usage error. */
 static void test_no_gpu(void **state)
 {
     (void)state;
@@ -98,17 +101,12 @@ static void test_no_gpu(void **state)
     assert_string_equal(device.name, "cpu");
     device_free(&device);
 
-    args.device = DEVICE_CUDA;
-    const pid_t child = fork();
-    if (child == 0) {
-        close(STDERR_FILENO);
-        device_init(&device, &args, 0);
-        _exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 2);
+    assert_dies_saying(init_device, &(Args){ .device = DEVICE_CUDA }, 2, "");
+    assert_dies_saying(init_device, &(Args){ .tf32 = true }, 2, "--tf32 on: a CPU has no");
+    assert_dies_saying(init_device, &(Args){ .cuda_graph = true }, 2, "--cuda-graph on: a CPU");
+    assert_dies_saying(init_device, &(Args){ .conv = CONV_CUDNN }, 2, "--conv cudnn is for GPUs");
+    assert_dies_saying(init_device, &(Args){ .conv = CONV_IM2COL }, 2, "--conv im2col is for");
+    assert_dies_saying(init_device, &(Args){ .amp = AMP_FP16 }, 2, "--amp fp16 needs a GPU");
 }
 
 /* What gather copies to the device. */

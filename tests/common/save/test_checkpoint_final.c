@@ -54,6 +54,7 @@ static void test_done(void **state)
     run.args.max_steps = 2;
     sampler_seek(&run.sampler, run.sampler.total); // the last epoch is complete
 
+    assert_false(run.checkpoint.done);
     run.checkpoint.done = true; // as checkpoint_load would set it
     ino_t file = saved(&run, path), before = file;
     assert_int_equal(saved(&run, path), before);

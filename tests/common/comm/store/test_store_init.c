@@ -324,6 +324,27 @@ static void test_a_store_that_is_there_at_the_last_moment(void **state)
     assert_true(answered);
 }
 
+static void hang_up(int rank, int port)
+{
+    (void)rank, (void)port;
+    for (int i = 0; i < 20; i++)
+        close(net_accept(listening, seconds_now() + TIMEOUT));
+}
+
+/* The server of an attempt that has ended disconnects its clients: they pause between attempts. */
+static void test_a_store_that_hangs_up(void **state)
+{
+    (void)state;
+    int port = 0;
+    Store store;
+    listening = net_listen("127.0.0.1", &port);
+    const Rank server = start_rank(hang_up, 0, port);
+    assert_false(store_connect(&store, "127.0.0.1", port, 0.5));
+    kill(server.pid, SIGKILL);
+    assert_int_not_equal(end_rank(&server), EXIT_SUCCESS); // it has seen fewer than 20 attempts
+    close(listening);
+}
+
 int main(void)
 {
     alarm(900); // nothing here may hang
@@ -339,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_failed_calls_name_store_and_key),
         cmocka_unit_test(test_a_store_that_may_fail),
         cmocka_unit_test(test_a_store_that_is_there_at_the_last_moment),
+        cmocka_unit_test(test_a_store_that_hangs_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -290,6 +290,26 @@ static void test_who_waits_drives(void **state)
     ranks_run_well(2, driver_body, NULL);
 }
 
+/* Recursive doubling adds neighbours first: in another order these sums of float32 are 0. */
+static void pairs_body(Rank *rank)
+{
+    ProcessGroup pg;
+    float sum = ((const float[]){ 1e8f, -1e8f, 1, 1 })[rank->rank];
+    rank->args.simulate_network = rank->context; // under which every message takes its time
+    rank_join(rank, &pg);
+    all_reduce(&pg, &sum, 1, FLOAT32, REDUCE_SUM);
+    CHECK(sum == 2, "the sum is %g", (double)sum);
+    process_group_destroy(&pg);
+}
+
+static void test_doubling(void **state)
+{
+    (void)state;
+    ranks_run_well(4, pairs_body, NULL);
+    if (has_extras)
+        ranks_run_well(4, pairs_body, "1gbit");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_a_group_leaves_no_descriptor),
         cmocka_unit_test(test_waiting_costs_nothing),
         cmocka_unit_test(test_who_waits_drives),
+        cmocka_unit_test(test_doubling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
