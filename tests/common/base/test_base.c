@@ -1,4 +1,5 @@
 /* The small files of common/base: memory, host, element types, signals. */
+#include <dlfcn.h>
 #include <jansson.h>
 #include <malloc.h>
 #include <math.h>
@@ -62,6 +63,30 @@ static void test_memory_in_use(void **state)
     assert_non_null(strstr(err, "out of memory: "));
     assert_non_null(strstr(err, "this machine has"));
     assert_int_equal(status_of_calloc(100 << 20, 1), 0);
+}
+
+static bool is_small_machine;
+
+/* In place of libc's. */
+FILE *fopen(const char *path, const char *mode)
+{
+    static char small[] = "MemTotal: 1600 kB\nMemAvailable: 300 kB\nSwapFree: 70 kB\n";
+    if (is_small_machine && strcmp(path, "/proc/meminfo") == 0)
+        return fmemopen(small, sizeof small - 1, "r");
+    FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+    return next(path, mode);
+}
+
+/* From 64 MiB on; a sixteenth of the whole memory stays free. */
+static void test_memory_of_a_small_machine(void **state)
+{
+    (void)state;
+    size_t left = 0;
+    is_small_machine = true;
+    assert_false(mem_fits(64 << 20, &left));
+    assert_int_equal(left, (300 + 70 - 100) * 1024);
+    assert_true(mem_fits((64 << 20) - 1, &left));
+    is_small_machine = false;
 }
 
 static void test_host(void **state)
@@ -235,11 +260,17 @@ static void test_clock_of_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),        cmocka_unit_test(test_memory_overflow),
-        cmocka_unit_test(test_memory_in_use), cmocka_unit_test(test_host),
-        cmocka_unit_test(test_env_counts),    cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_json_text),     cmocka_unit_test(test_signal_names),
-        cmocka_unit_test(test_stopped_waits), cmocka_unit_test(test_clock_of_waits),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory_overflow),
+        cmocka_unit_test(test_memory_in_use),
+        cmocka_unit_test(test_host),
+        cmocka_unit_test(test_memory_of_a_small_machine),
+        cmocka_unit_test(test_env_counts),
+        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_json_text),
+        cmocka_unit_test(test_signal_names),
+        cmocka_unit_test(test_stopped_waits),
+        cmocka_unit_test(test_clock_of_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

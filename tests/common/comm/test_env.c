@@ -29,6 +29,23 @@ static void test_all_missing_ones_are_named(void **state)
                        ": WORLD_SIZE, MASTER_PORT are not set: start this");
 }
 
+static void print_five(const void *context)
+{
+    (void)context;
+    clearenv();
+    setenv("HOME", "/", 1);
+    printf("%d %d %d %s", env_int("RANK"), env_int("LOCAL_RANK"), env_int("WORLD_SIZE"),
+           env_str("MASTER_ADDR"));
+    CHECK(env_int("MASTER_PORT") > 0, "no port");
+}
+
+static void test_without_any_one_rank_is_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(print_five, NULL), 0);
+    assert_string_equal(out, "0 0 1 localhost");
+}
+
 static void print_cores(const void *set)
 {
     SYS_CHECK(sched_setaffinity(0, sizeof(cpu_set_t), set));
@@ -56,6 +73,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_missing_ones_are_named),
+        cmocka_unit_test(test_without_any_one_rank_is_alone),
         cmocka_unit_test(test_cores_are_those_that_the_kernel_allows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
