@@ -25,6 +25,8 @@ static void test_all_missing_ones_are_named(void **state)
     assert_int_equal(child_run(print_world_size, ""), 0);
     assert_string_equal(out, "3");
     assert_dies_saying(print_world_size, "WORLD_SIZE", 1, ": WORLD_SIZE is not set: start this");
+    assert_dies_saying(print_world_size, "LOCAL_RANK WORLD_SIZE", 1,
+                       ": RANK, LOCAL_RANK, WORLD_SIZE are not set: start this");
     assert_dies_saying(print_world_size, "MASTER_PORT WORLD_SIZE", 1,
                        ": WORLD_SIZE, MASTER_PORT are not set: start this");
 }

@@ -89,6 +89,27 @@ static void nothing(ProcessGroup *pg)
     (void)pg;
 }
 
+static void sum_in(ProcessGroup *pg, const char *name)
+{
+    ProcessGroup group;
+    int all[MAX_RANKS];
+    for (int i = 0; i < pg->world_size; i++)
+        all[i] = i;
+    process_group_new(&group, pg, all, pg->world_size, name);
+    sum(&group);
+    subgroup_free(&group);
+}
+
+static void sum_in_rows(ProcessGroup *pg)
+{
+    sum_in(pg, "rows");
+}
+
+static void sum_in_columns(ProcessGroup *pg)
+{
+    sum_in(pg, "columns");
+}
+
 static void mismatch_body(Rank *rank)
 {
     const Mismatch *mismatch = rank->context;
@@ -122,6 +143,8 @@ static void test_mismatches(void **state)
           "reduce #1 of 10 float64 (min) to rank 1" },
         { 1, gather_to_0, "gather #1 of 10 uint8 to rank 0", scatter_from_0,
           "scatter #1 of 10 uint8 from rank 0" },
+        { 1, sum_in_rows, "all_reduce #0 of 18432 float32 (sum) in group \"rows\"", sum_in_columns,
+          "all_reduce #0 of 18432 float32 (sum) in group \"columns\"" },
     };
     for (size_t i = 0; i < sizeof mismatches / sizeof mismatches[0]; i++) {
         const Mismatch *mismatch = &mismatches[i];
