@@ -32,12 +32,15 @@ static void serve_by_rank_0(Rank *rank)
     store_init(&rank->store, "127.0.0.1", port, rank->rank == 0, 300);
 }
 
-/* Ranks 0 and 1 are present before the timeout of rank 0 begins, however late they are. It takes
- * the store with it, and rank 1 would wait much longer. */
+/* Ranks 0 and 1 are present before the timeout of rank 0 begins, however late they are. If rank 0
+ * serves the store, it takes it with it. Rank 1 would wait much longer. */
 static void missing_body(Rank *rank)
 {
     ProcessGroup pg;
-    serve_by_rank_0(rank);
+    if (rank->context != NULL)
+        serve_by_rank_0(rank);
+    else if (rank->rank == 2)
+        store_wait(&rank->store, "group 1/all left 0"); // the two that came
     if (rank->rank >= 2)
         return;
     if (rank->rank == 1)
@@ -50,10 +53,13 @@ static void missing_body(Rank *rank)
 static void test_missing_ranks_are_named(void **state)
 {
     (void)state;
-    RankEnd end[MAX_RANKS];
-    ranks_run(4, missing_body, NULL, end);
-    expect_error_at_once(end, 0, "ranks 2 and 3 of 4 did not come within 0.6 s");
-    expect_error_at_once(end, 1, "ranks 2 and 3 of 4 did not come within 0.6 s");
+    for (int served = 0; served < 2; served++) {
+        RankEnd end[MAX_RANKS];
+        ranks_run(4, missing_body, served ? "by rank 0" : NULL, end);
+        expect_error_at_once(end, 0, "fatal: ranks 2 and 3 of 4 did not come within 0.6 s\n");
+        expect_error_at_once(end, 1, "fatal: ranks 2 and 3 of 4 did not come within 0.6 s\n");
+        assert_int_equal(end[2].status, 0);
+    }
 }
 
 static void disagreeing_body(Rank *rank)
@@ -70,14 +76,12 @@ static void other_size_body(Rank *rank)
     rank_join(rank, &pg);
 }
 
-/* Rank 1 pretends to use another backend, since this build may have only one. */
-static void other_backend_body(Rank *rank)
+/* Rank 1 answers with a line that this build would not have. */
+static void other_answer_body(Rank *rank)
 {
     ProcessGroup pg;
     if (rank->rank == 1) {
-        const char line[] =
-            "rank 1 has --backend mpi, --device cpu, 2 ranks, --check-collectives off";
-        store_set(&rank->store, "group 1/agreement 0", line, strlen(line));
+        store_set(&rank->store, "group 1/agreement 0", rank->context, strlen(rank->context));
         store_wait(&rank->store, "group 1/leaving 0"); // the mismatch has been detected
     } else {
         rank_join(rank, &pg);
@@ -103,6 +107,38 @@ static void seen_off_body(Rank *rank)
         disagreeing_body(rank);
 }
 
+/* Rank 1 publishes a line, at this key, that is too long for rank 0's memory. */
+static void long_line_body(Rank *rank)
+{
+    ProcessGroup pg;
+    if (rank->rank == 0) {
+        store_wait(&rank->store, rank->context);
+        rank_join(rank, &pg);
+    }
+    char line[2 * OPTIONS_BYTES] = "rank 1 has ";
+    memset(line + strlen(line), 'x', sizeof line - strlen(line));
+    store_set(&rank->store, rank->context, line, sizeof line);
+    store_ping(&rank->store);
+}
+
+static void test_lines_that_are_too_long(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        size_t bytes; // that rank 0 has for it
+    } lines[] = { { "group 1/first line 0", OPTIONS_BYTES },
+                  { "group 1/agreement 0", OPTIONS_BYTES },
+                  { "group 0/process of rank 0", 96 } };
+    for (int i = 0; i < 3; i++) {
+        RankEnd end[MAX_RANKS];
+        ranks_run(2, long_line_body, (void *)lines[i].key, end);
+        expect_error(end, 0, "rank 1 has x");
+        const char *line = strstr(end[0].errors, "rank 1 has x");
+        assert_int_equal(strcspn(line, "x") + strspn(strchr(line, 'x'), "x"), lines[i].bytes - 1);
+    }
+}
+
 static void test_disagreeing_ranks_are_named(void **state)
 {
     (void)state;
@@ -121,8 +157,11 @@ static void test_disagreeing_ranks_are_named(void **state)
     expect_error_at_once(end, 0, "the ranks disagree: rank 0 has 2 ranks, rank 1 has 3 ranks\n");
     expect_error_at_once(end, 1, "the ranks disagree: rank 0 has 2 ranks, rank 1 has 3 ranks\n");
 
-    ranks_run(2, other_backend_body, NULL, end);
+    ranks_run(2, other_answer_body,
+              "rank 1 has --backend mpi, --device cpu, 2 ranks, --check-collectives off", end);
     expect_error_at_once(end, 0, "rank 0 has --backend tcp, rank 1 has --backend mpi\n");
+    ranks_run(2, other_answer_body, "rank 1 gives up", end);
+    expect_error_at_once(end, 0, "fatal: rank 1 gives up\n");
 }
 
 /* Sets an option on rank 1. */
@@ -341,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_missing_ranks_are_named),
         cmocka_unit_test(test_disagreeing_ranks_are_named),
+        cmocka_unit_test(test_lines_that_are_too_long),
         cmocka_unit_test(test_other_options_are_named),
         cmocka_unit_test(test_leaving_without_a_store),
         cmocka_unit_test(test_unusable_backends),
