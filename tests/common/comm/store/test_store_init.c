@@ -86,6 +86,16 @@ static void test_who_stays_away_is_missed(void **state)
     assert_null(strstr(err, "waits for")); // only long waits are logged
 }
 
+static void test_a_long_wait_is_logged(void **state)
+{
+    (void)state;
+    brief = STORE_QUIET_SECONDS + 0.2;
+    const Rank late = start_rank(join, 1, net_free_port());
+    assert_int_equal(end_rank(&late), EXIT_FAILURE);
+    assert_non_null(strstr(err, "waits for rank 0 at 127.0.0.1:"));
+    assert_non_null(strstr(err, "(nobody listens there), 5.2 s at most (--timeout)\n"));
+}
+
 static void serve_without_descriptors(int rank, int port)
 {
     (void)rank;
@@ -352,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_find_each_other),
         cmocka_unit_test(test_who_stays_away_is_missed),
+        cmocka_unit_test(test_a_long_wait_is_logged),
         cmocka_unit_test(test_who_cannot_serve_says_why),
         cmocka_unit_test(test_agent_that_serves_already),
         cmocka_unit_test(test_agent_that_is_gone),
