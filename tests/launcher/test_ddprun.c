@@ -23,6 +23,7 @@ static char port[16], endpoint[32];
 
 static void launch(const void *context)
 {
+    signal(SIGINT, SIG_DFL); // which a shell ignores for programs in the background
     char *words[MAX_WORDS] = { "ddprun" };
     int num_words = 1;
     for (const char *const *word = context; *word != NULL; word++)
