@@ -71,17 +71,18 @@ void cpu_pool_rows(int size, int channels, const float *restrict rows, const flo
 {
     const ptrdiff_t next_row = (ptrdiff_t)size * channels;
     for (int unit = 0; unit < size / 2; unit++) {
+        const float *above = rows, *below = rows + next_row;
         for (int c = 0; c < channels; c++) {
-            const float *above = rows + c, *below = above + next_row;
-            const int right_above = above[channels] > above[0];
-            const int right_below = below[channels] > below[0];
-            const float upper = right_above ? above[channels] : above[0];
-            const float lower = right_below ? below[channels] : below[0];
+            const int right_above = above[channels + c] > above[c];
+            const int right_below = below[channels + c] > below[c];
+            const float upper = right_above ? above[channels + c] : above[c];
+            const float lower = right_below ? below[channels + c] : below[c];
             const float largest = (lower > upper ? lower : upper) + bias[c];
+            const float positive = largest < 0 ? 0 : largest;
             // A nan loses all comparisons; | and not ||, or the loop does not vectorise so well.
-            const bool is_nan =
-                isunordered(above[0], above[channels]) | isunordered(below[0], below[channels]);
-            y[c] = is_nan ? NAN : largest < 0 ? 0 : largest;
+            const int is_nan = isunordered(above[c], above[channels + c]) |
+                               isunordered(below[c], below[channels + c]);
+            y[c] = is_nan ? NAN : positive;
             argmax[c] = lower > upper ? 2 + right_below : right_above;
         }
         rows += 2 * channels;
@@ -99,7 +100,8 @@ static void conv_relu_pool(Device *device, ConvShape shape, int n, const float *
     float *filters = transpose_filters(device, shape, weight);
     float *rows = filters + (ptrdiff_t)conv_filter_numel(shape) * channels;
     float *winograd = rows + device->threads * 2 * out_row;
-    if (shape.kernel == 3)
+    const bool is_winograd = cpu_winograd_fits(shape);
+    if (is_winograd)
         cpu_winograd_filters(shape, filters, winograd);
 
 #pragma omp parallel for num_threads(device->threads) schedule(static)
@@ -109,7 +111,7 @@ static void conv_relu_pool(Device *device, ConvShape shape, int n, const float *
         for (int i = cpu_share(n * pooled, thread, device->threads); i < end; i++) {
             const float *window =
                 x + ((ptrdiff_t)i / pooled * shape.in_size + 2 * (i % pooled)) * in_row;
-            if (shape.kernel == 3)
+            if (is_winograd)
                 cpu_winograd_rows(shape, thread, window, winograd, pair);
             else {
                 conv_row(shape, window, filters, pair);

@@ -10,6 +10,7 @@ void cpu_pool_rows(int size, int channels, const float *rows, const float *bias,
                    uint8_t *argmax);
 
 /* Convolutions of 3 x 3 in pairs of rows; see cpu_winograd.c. */
+bool cpu_winograd_fits(ConvShape shape);
 size_t cpu_winograd_scratch(ConvShape shape, int threads);
 /* Transforms the filters, once per pass; they lie as [3][3][in][out]. */
 void cpu_winograd_filters(ConvShape shape, const float *filters, float *scratch);

@@ -77,8 +77,9 @@ static void one_column(const Product *p, int column)
     }
 }
 
-void cpu_product(const Product *p)
+void cpu_product(const Product *product)
 {
+    const Product copy = *product, *p = &copy; // which C cannot overlap
     int j = 0;
     for (; j + TILE_VECTORS * LANES <= p->columns; j += TILE_VECTORS * LANES)
         all_rows(p, TILE_VECTORS, j);

@@ -35,10 +35,10 @@ static void list_survivors(Survivors *survivors, int count, int stride, const in
     survivors->count = survived;
 }
 
-/* Scatters the gradients through `vectors` vectors of the window, starting at offset `at`. dx may
- * be NULL. */
-INLINE void scatter(const Survivors *survivors, const int vectors, int at, const float *filter,
-                    float *dfilter, const float *x, float *dx)
+/* Scatters the gradients through `vectors` vectors of the window, starting at offset `at`; to dx
+ * only if it is wanted. */
+INLINE void scatter(const Survivors *survivors, const int vectors, const bool to_dx, int at,
+                    const float *filter, float *dfilter, const float *x, float *dx)
 {
     Vector weight[SPAN], sum[SPAN];
     for (int j = 0; j < vectors; j++) {
@@ -50,7 +50,7 @@ INLINE void scatter(const Survivors *survivors, const int vectors, int at, const
         const ptrdiff_t place = survivors->window[i] + at;
         for (int j = 0; j < vectors; j++) {
             sum[j] += value * *(const Vector *)(x + place + j * LANES);
-            if (dx != NULL)
+            if (to_dx)
                 *(Vector *)(dx + place + j * LANES) += value * weight[j];
         }
     }
@@ -59,30 +59,30 @@ INLINE void scatter(const Survivors *survivors, const int vectors, int at, const
 }
 
 /* Scatters the gradients through a single number of the window. */
-static void scatter_one(const Survivors *survivors, int at, float filter, float *dfilter,
-                        const float *x, float *dx)
+static void scatter_one(const Survivors *survivors, bool to_dx, int at, float filter,
+                        float *dfilter, const float *x, float *dx)
 {
     for (int i = 0; i < survivors->count; i++) {
         const ptrdiff_t place = survivors->window[i] + at;
         *dfilter += survivors->value[i] * x[place];
-        if (dx != NULL)
+        if (to_dx)
             dx[place] += survivors->value[i] * filter;
     }
 }
 
-static void scatter_window(ConvShape shape, const Survivors *survivors, const float *filter,
-                           float *dfilter, const float *x, float *dx)
+INLINE void scatter_window(ConvShape shape, const Survivors *survivors, const bool to_dx,
+                           const float *filter, float *dfilter, const float *x, float *dx)
 {
     const int line = shape.kernel * shape.in_channels;
     for (int ky = 0; ky < shape.kernel; ky++, filter += line, dfilter += line) {
         const int at = ky * shape.in_size * shape.in_channels;
         int j = 0;
         for (; j + SPAN * LANES <= line; j += SPAN * LANES)
-            scatter(survivors, SPAN, at + j, filter + j, dfilter + j, x, dx);
+            scatter(survivors, SPAN, to_dx, at + j, filter + j, dfilter + j, x, dx);
         for (; j + LANES <= line; j += LANES)
-            scatter(survivors, 1, at + j, filter + j, dfilter + j, x, dx);
+            scatter(survivors, 1, to_dx, at + j, filter + j, dfilter + j, x, dx);
         for (; j < line; j++)
-            scatter_one(survivors, at + j, filter[j], dfilter + j, x, dx);
+            scatter_one(survivors, to_dx, at + j, filter[j], dfilter + j, x, dx);
     }
 }
 
@@ -94,6 +94,8 @@ void cpu_scatter_grad(ConvShape shape, const float *x, const float *dy, const ui
     const int right = shape.in_channels, below = shape.in_size * right;
     const int corner[4] = { 0, right, below, below + right };
 
+    for (int i = 0; i < shape.in_size * below; i += 16) // the order of windows is not foreseeable
+        __builtin_prefetch(x + i);
     for (int first = 0; first < size * size; first += RUN) {
         const int count = cpu_min(RUN, size * size - first);
         int window[RUN];
@@ -105,7 +107,10 @@ void cpu_scatter_grad(ConvShape shape, const float *x, const float *dy, const ui
             Survivors survivors;
             list_survivors(&survivors, count, channels, window, corner, dy + output,
                            argmax != NULL ? argmax + output : NULL);
-            scatter_window(shape, &survivors, weight + at, dweight + at, x, dx);
+            if (dx != NULL)
+                scatter_window(shape, &survivors, true, weight + at, dweight + at, x, dx);
+            else
+                scatter_window(shape, &survivors, false, weight + at, dweight + at, x, dx);
         }
     }
 }
