@@ -61,6 +61,8 @@ print(os.path.abspath("bin"))' "$folder/python") && export PATH="$bin:$PATH"
 fi
 # Tests run beside each other, so OpenMP's threads sleep while they wait instead of spinning on a core.
 export OMP_WAIT_POLICY=passive
+# A program that trains for some steps spends a good part of its time on the first use of its memory, less with large pages.
+export GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 prove --timer --jobs "${JOBS:-5}" --exec tests/tap.sh "$@" || case ${RERUN:-} in
 later | never) ;;
