@@ -1,20 +1,26 @@
 #!/usr/bin/env bats
 # The aside train_gloo among ranks in C: under ddprun, beside --backend tcp, and what run.sh refuses.
 
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
+
 job() { # FOLDER RANKS OPTIONS...
     local folder=$BATS_TEST_TMPDIR/$1 ranks=$2
     shift 2
-    run timeout 300 beyond/gloo/run.sh "$ranks" 0 --threads 1 --device cpu --max-steps 4 --save-every 0 --checkpoint-dir "$folder" "$@"
+    run timeout 300 beyond/gloo/run.sh "$ranks" 0 --threads 1 --device cpu "${few[@]}" --max-steps 4 --save-every 0 --checkpoint-dir "$folder" "$@"
     [ "$status" -eq 0 ] || { echo "$output" && return 1; }
 }
 
 @test "two ranks end with the bytes of --backend tcp; four add in another order" {
     job gloo2 2
     job tcp2 2 --backend tcp
-    cmp "$BATS_TEST_TMPDIR"/{gloo2,tcp2}/cnn_digits.safetensors
+    cmp "$BATS_TEST_TMPDIR"/{gloo2,tcp2}/cnn_mnist.safetensors
     job gloo4 4
     job tcp4 4 --backend tcp
-    ! cmp "$BATS_TEST_TMPDIR"/{gloo4,tcp4}/cnn_digits.safetensors
+    ! cmp "$BATS_TEST_TMPDIR"/{gloo4,tcp4}/cnn_mnist.safetensors
 }
 
 @test "DDP's calls, in PyTorch's order" {

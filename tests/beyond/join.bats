@@ -2,6 +2,11 @@
 # The asides train_uneven and train_join: ranks with different numbers of rows hang, or join.
 # (tests/against/torch/join.bats compares them with PyTorch.)
 load ../helpers/training
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
 
 setup() {
     scratch=$(mktemp -d)
@@ -28,9 +33,9 @@ train() {
 }
 
 @test "ranks with rows to the end train as step 02 does: where no rank joins, the bytes are the same" {
-    train 02_multi_gpu_spawn/train 1 ddp --num-samples 100 --epochs 1
-    train beyond/uneven/train_join 1 join --num-samples 100 --epochs 1
-    cmp "$scratch/ddp/cnn_digits.safetensors" "$scratch/join/cnn_digits.safetensors"
+    train 02_multi_gpu_spawn/train 1 ddp "${few[@]}" --num-samples 100 --epochs 1
+    train beyond/uneven/train_join 1 join "${few[@]}" --num-samples 100 --epochs 1
+    cmp "$scratch/ddp/cnn_mnist.safetensors" "$scratch/join/cnn_mnist.safetensors"
     sed -i 's|/ddp\b|/join|' "$scratch/ddp/said"
     diff "$scratch/ddp/said" "$scratch/join/said"
 }
@@ -53,13 +58,13 @@ train() {
 }
 
 @test "a run resumes exactly, after an epoch and where a rank has joined already" {
-    options=(--num-samples 320 --batch-size 16)
+    options=("${few[@]}" --num-samples 80 --batch-size 4)
     train beyond/uneven/train_join 2 whole "${options[@]}" --epochs 2 --save-every 1
     train beyond/uneven/train_join 2 later "${options[@]}" --epochs 2 --resume "$scratch/whole/epoch_1.safetensors"
-    cmp "$scratch/whole/cnn_digits.safetensors" "$scratch/later/cnn_digits.safetensors"
+    cmp "$scratch/whole/cnn_mnist.safetensors" "$scratch/later/cnn_mnist.safetensors"
     for stop in 3 7; do # of 10 steps, 5 of them with both ranks
         train beyond/uneven/train_join 2 part "${options[@]}" --max-steps $stop --save-every 0
-        train beyond/uneven/train_join 2 later "${options[@]}" --epochs 2 --resume "$scratch/part/cnn_digits.safetensors"
-        cmp "$scratch/whole/cnn_digits.safetensors" "$scratch/later/cnn_digits.safetensors"
+        train beyond/uneven/train_join 2 later "${options[@]}" --epochs 2 --resume "$scratch/part/cnn_mnist.safetensors"
+        cmp "$scratch/whole/cnn_mnist.safetensors" "$scratch/later/cnn_mnist.safetensors"
     done
 }

@@ -1,6 +1,12 @@
 #!/usr/bin/env bats
 # The checklist of a DDP trainer: one test for each requirement (make checklist ticks them off).
 
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
+
 setup() {
     scratch=$(mktemp -d)
 }
@@ -11,7 +17,7 @@ teardown() {
 
 # Runs step 03 on some ranks, briefly, and keeps stdout in $output.
 train() {
-    run timeout 300 03_torchrun_env/run.sh "$@" --checkpoint-dir "$scratch/checkpoints"
+    run timeout 300 03_torchrun_env/run.sh "$1" "${few[@]}" "${@:2}" --checkpoint-dir "$scratch/checkpoints"
     echo "$output"
     [ "$status" -eq 0 ]
 }
@@ -66,14 +72,14 @@ train() {
 
 @test "DDP-07 only rank 0 logs results to the console" {
     train 3 --max-steps 2 --log-interval 1
-    [ "$(echo "$output" | grep -c '^Train Epoch: 0 \[0/1437\]')" -eq 1 ]
+    [ "$(echo "$output" | grep -c '^Train Epoch: 0 \[0/256\]')" -eq 1 ]
     [ "$(echo "$output" | grep -c '^Test Epoch: 0')" -eq 1 ]
 }
 
 @test "DDP-08 only rank 0 saves checkpoints" {
     train 3 --max-steps 2
     [ "$(echo "$output" | grep -c 'checkpoint saved at')" -eq 1 ]
-    [ "$(ls "$scratch/checkpoints")" = cnn_digits.safetensors ]
+    [ "$(ls "$scratch/checkpoints")" = cnn_mnist.safetensors ]
 }
 
 @test "DDP-09 process group destroyed on every way out: nothing left behind" {
@@ -85,15 +91,15 @@ train() {
 
 @test "CHK-01 the model's own state is saved, not the wrapper's" {
     train 2 --max-steps 1
-    head -c 4000 "$scratch/checkpoints/cnn_digits.safetensors" | grep -aq '"conv1.weight"'
-    ! head -c 4000 "$scratch/checkpoints/cnn_digits.safetensors" | grep -aq 'module\.'
+    head -c 4000 "$scratch/checkpoints/cnn_mnist.safetensors" | grep -aq '"conv1.weight"'
+    ! head -c 4000 "$scratch/checkpoints/cnn_mnist.safetensors" | grep -aq 'module\.'
 }
 
 @test "CHK-02 what inference needs travels with it" {
     train 2 --max-steps 1
     header=$(python3 -c 'import json, struct, sys
 data = open(sys.argv[1], "rb").read()
-print(json.dumps(json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])))' "$scratch/checkpoints/cnn_digits.safetensors")
+print(json.dumps(json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])))' "$scratch/checkpoints/cnn_mnist.safetensors")
     echo "$header" | jq -e '.__metadata__ | .mean == "0.1307" and .std == "0.3081" and has("class_labels") and has("input_shape")'
     [ "$(echo "$header" | jq -c '."fc2.weight".shape')" = "[10,128]" ]
 }
@@ -107,6 +113,7 @@ print(json.dumps(json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])))' "$s
 }
 
 @test "CHK-04 the final file is named after model and data set" {
+    few=()
     train 2 --max-steps 1 --model linear
     [ -e "$scratch/checkpoints/linear_random.safetensors" ]
 }

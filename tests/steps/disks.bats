@@ -2,12 +2,19 @@
 # Disks that are full, read-only or another user's, paths that are not folders: one line, before the
 # training if possible, then with status 2; existing checkpoints stay, and no other file does.
 
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
+
 setup() {
     scratch=$BATS_TEST_TMPDIR
     export MARK=$scratch # by which the processes of a test are known
     mkdir "$scratch/disk" "$scratch/tmp"
     export TMPDIR=$scratch/tmp
-    short="1 --num-samples 64 --threads 1"
+    digits="1 --num-samples 64 --threads 1" # which another user can read
+    short="$digits ${few[*]}"
 }
 
 # The programs of this test that still run.
@@ -111,12 +118,12 @@ no_line() { # PATTERN
     chmod 555 "$scratch/disk"
     for folder in "$scratch/disk" "$scratch/disk/below/it"; do
         fails_at_start 2 "Permission denied: name another with --checkpoint-dir" $(nobody) \
-            01_single_gpu/train $short --checkpoint-dir "$folder"
+            01_single_gpu/train $digits --checkpoint-dir "$folder"
     done
     fails_at_start 2 "Permission denied: name another" $(nobody) \
-        01_single_gpu/train $short --checkpoint-dir /tmp --metrics-dir "$scratch/disk"
+        01_single_gpu/train $digits --checkpoint-dir /tmp --metrics-dir "$scratch/disk"
     fails_at_start "Permission denied: name another" $(nobody) 03_torchrun_env/ddprun \
-        --log-dir "$scratch/disk/logs" 03_torchrun_env/train $short
+        --log-dir "$scratch/disk/logs" 03_torchrun_env/train $digits
 }
 
 @test "a read-only disk" {
@@ -137,14 +144,14 @@ no_line() { # PATTERN
 @test "the disk fills up while saving: the older checkpoints stay whole, nothing else stays" {
     for program in 01_single_gpu/run.sh "02_multi_gpu_spawn/run.sh 2" "03_torchrun_env/run.sh 2"; do
         with_disk size=24m 'status=0 # two checkpoints of 10 MB find room, the last does not
-            '"$program"' 2 1 --num-samples 64 --checkpoint-dir "$1/c" || status=$?
+            '"$program"' 2 1 '"${few[*]}"' --num-samples 64 --checkpoint-dir "$1/c" || status=$?
             [ $status -eq 1 ]
             [ "$(ls -A "$1/c" | tr "\n" " ")" = "epoch_1.safetensors epoch_2.safetensors " ]
             cp "$1/c/epoch_2.safetensors" "$MARK/before"
-            fails '"$program"' 2 1 --num-samples 64 --seed 7 --checkpoint-dir "$1/c"
+            fails '"$program"' 2 1 '"${few[*]}"' --num-samples 64 --seed 7 --checkpoint-dir "$1/c"
             cmp "$1/c/epoch_2.safetensors" "$MARK/before"
             [ "$(ls -A "$1/c" | tr "\n" " ")" = "epoch_1.safetensors epoch_2.safetensors " ]
-            '"$program"' 3 0 --num-samples 64 --resume "$1/c/epoch_2.safetensors" --checkpoint-dir "$MARK/c"'
+            '"$program"' 3 0 '"${few[*]}"' --num-samples 64 --resume "$1/c/epoch_2.safetensors" --checkpoint-dir "$MARK/c"'
         [ "$status" -eq 0 ]
         [ "$(grep -c "fatal: cannot write $scratch/disk/c/.*: No space left on device: make room, or" <<<"$output")" -eq 2 ]
     done
@@ -184,7 +191,7 @@ no_line() { # PATTERN
 @test "a resumed run warns once, however many ranks it has" {
     03_torchrun_env/run.sh 2 $short --checkpoint-dir "$scratch/c" >/dev/null
     run timeout 300 03_torchrun_env/run.sh 3 $short --seed 1 --checkpoint-dir "$scratch/d" \
-        --resume "$scratch/c/cnn_digits.safetensors"
+        --resume "$scratch/c/cnn_mnist.safetensors"
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(grep -c "was saved with seed 0, this run has 1" <<<"$output")" -eq 1 ]
@@ -193,7 +200,7 @@ no_line() { # PATTERN
 
 @test "memory: a huge batch of few rows fits, too many rows are refused in a line" {
     for sizes in "--batch-size 1000000" "--global-batch-size 2147483647"; do
-        run timeout 300 sh -c "ulimit -v 8000000; 01_single_gpu/run.sh $short $sizes --checkpoint-dir '$scratch/c'"
+        run timeout 300 sh -c "ulimit -v 8000000; 01_single_gpu/run.sh $digits $sizes --checkpoint-dir '$scratch/c'"
         echo "$output"
         [ "$status" -eq 0 ]
     done

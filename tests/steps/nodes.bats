@@ -3,14 +3,20 @@
 # (tests/steps/two_hosts.sh). What a cluster adds to that is tested by make check-slurm.
 
 bats_require_minimum_version 1.5.0
+load ../helpers/few_rows
 load ../helpers/free_port
 load ../helpers/scaled_timeout
+
+setup_file() {
+    few_rows
+}
 
 setup() {
     cd "${BATS_TEST_DIRNAME%/tests/*}"
     OUT=$BATS_TEST_TMPDIR
     export OUT OMP_NUM_THREADS=1
     unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT GLOO_SOCKET_IFNAME LAUNCHER
+    rows="${few[*]} --batch-size 8"
     options="--log-interval 1 --save-every 0 --checkpoint-dir $OUT/checkpoints --timeout 200"
 }
 
@@ -55,17 +61,17 @@ traffic() {
 }
 
 @test "nodes of 3 ranks and 1, started by hand" {
-    expect 4 --max-steps 6
+    expect 4 $rows --max-steps 6
     export MASTER_ADDR=127.0.0.1 WORLD_SIZE=4 MASTER_PORT
     MASTER_PORT=$(free_port)
     for rank in 1 2; do
         RANK=$rank LOCAL_RANK=$rank LOCAL_WORLD_SIZE=3 GROUP_RANK=0 \
-            timeout 300 04_slurm_multinode/train --max-steps 6 $options >"$OUT/$rank" 2>&1 3>&- &
+            timeout 300 04_slurm_multinode/train $rows --max-steps 6 $options >"$OUT/$rank" 2>&1 3>&- &
     done
     RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK=1 \
-        timeout 300 04_slurm_multinode/train --max-steps 6 $options >"$OUT/3" 2>&1 3>&- &
+        timeout 300 04_slurm_multinode/train $rows --max-steps 6 $options >"$OUT/3" 2>&1 3>&- &
     RANK=0 LOCAL_RANK=0 LOCAL_WORLD_SIZE=3 GROUP_RANK=0 \
-        run -0 timeout 300 04_slurm_multinode/train --max-steps 6 $options
+        run -0 timeout 300 04_slurm_multinode/train $rows --max-steps 6 $options
     wait
     diff "$OUT/expected" <(echo "$output" | losses)
     grep -q 'node 1 .* local rank 0 of 1' "$OUT/3"
@@ -76,7 +82,7 @@ traffic() {
     MASTER_PORT=$(free_port) timeout=$(scaled_timeout 4)
     for rank in 0 2 3; do
         RANK=$rank LOCAL_RANK=$((rank % 2)) LOCAL_WORLD_SIZE=2 GROUP_RANK=$((rank / 2)) \
-            timeout 200 04_slurm_multinode/train --max-steps 1 $options --timeout "$timeout" >"$OUT/$rank" 2>&1 3>&- &
+            timeout 200 04_slurm_multinode/train $rows --max-steps 1 $options --timeout "$timeout" >"$OUT/$rank" 2>&1 3>&- &
     done
     wait
     for rank in 0 2 3; do
@@ -92,7 +98,7 @@ traffic() {
         ln -s "$(command -v $program)" "$bin/$program"
     done
     # run.sh looks in sbin for daemons, too: three nodes are more than the local cluster would have.
-    run -0 env PATH="$bin" SLURM_CONF=/nowhere 04_slurm_multinode/run.sh 3 1 --max-steps 1 $options
+    run -0 env PATH="$bin" SLURM_CONF=/nowhere 04_slurm_multinode/run.sh 3 1 $rows --max-steps 1 $options
     echo "$output"
     [[ $output == *"no Slurm here: 3 launchers on this machine, one for each node"* ]]
     [ "$(echo "$output" | grep -c '^\[CPU[012]\] Epoch 0')" -eq 3 ]
@@ -161,7 +167,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c
 @test "GLOO_SOCKET_IFNAME names the network of the gradients" {
     ! grep -qx EXTRAS=0 "${BUILD:-build}/parts" || skip "extras/interface is not in this build"
     master=10.77.0.1
-    train="04_slurm_multinode/train --max-steps 2 $options"
+    train="04_slurm_multinode/train $rows --max-steps 2 $options"
     on_hosts '' '' "$train" # a gradient has 4.8 MB
     [ "$status" -eq 0 ]
     [ "$(traffic wire)" -gt 4000000 ]
@@ -175,7 +181,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' 04_slurm_multinode/nodes_here.sh 2 2 sh -c
 @test "a rank whose address the others cannot reach is named within the timeout" {
     ! grep -qx EXTRAS=0 "${BUILD:-build}/parts" || skip "extras/interface is not in this build"
     master=10.77.0.1
-    train="04_slurm_multinode/train --max-steps 1 $options --timeout $(scaled_timeout 4)" # in which four ranks start
+    train="04_slurm_multinode/train $rows --max-steps 1 $options --timeout $(scaled_timeout 4)" # in which four ranks start
     for interface in blind:10.79.0.1 lo:127.0.0.1; do
         on_hosts GLOO_SOCKET_IFNAME=${interface%:*} '' "$train"
         [ "$status" -eq 1 ]

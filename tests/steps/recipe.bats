@@ -21,7 +21,7 @@ teardown() {
 train() {
     dir=$scratch/$1
     shift
-    run timeout 300 "$@" --device cpu --threads 1 "${few[@]}" --num-samples 128 --checkpoint-dir "$dir"
+    run timeout 300 "$@" --device cpu --threads 1 "${few[@]}" --num-samples 64 --global-batch-size 16 --checkpoint-dir "$dir"
     echo "$output"
     [ "$status" -eq 0 ]
 }
@@ -48,7 +48,7 @@ weights() {
 
 @test "any number of ranks, the same bits: they clip by one norm, and have one rate" {
     for ranks in 1 2 4; do
-        train $ranks 05_fault_tolerance/run.sh $ranks 2 0 $recipe --global-batch-size 32 --reduce-order fixed
+        train $ranks 05_fault_tolerance/run.sh $ranks 2 0 $recipe --reduce-order fixed
         [ "$(weights $ranks)" = "$(weights 1)" ]
     done
 }

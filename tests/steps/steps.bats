@@ -89,7 +89,7 @@ agree() {
 }
 
 @test "with the global batch fixed, 1, 2 and 4 ranks have the same losses" {
-    fixed="--num-samples 256 --global-batch-size 32 --max-steps 11" # the second epoch, too
+    fixed="${few[*]} --num-samples 64 --global-batch-size 8 --max-steps 11" # the second epoch, too
     losses 01_single_gpu/run.sh $fixed >"$scratch/01"
     [ "$(wc -l <"$scratch/01")" -eq 11 ]
     for ranks in 2 4; do
@@ -101,26 +101,26 @@ agree() {
 }
 
 @test "dropout draws the same masks on 1 and 2 ranks" {
-    fixed="--num-samples 256 --global-batch-size 32 --max-steps 10 --log-interval 1"
+    fixed="${few[*]} --num-samples 64 --global-batch-size 8 --max-steps 10 --log-interval 1"
     01_single_gpu/run.sh $fixed --checkpoint-dir "$scratch" | sed -n 's/^Train.*Loss: //p' >"$scratch/01"
     03_torchrun_env/run.sh 2 $fixed --checkpoint-dir "$scratch" | sed -n 's/^Train.*Loss: //p' >"$scratch/03"
     agree "$scratch/01" "$scratch/03" 1e-4
 }
 
 @test "the size of the buckets changes nothing beyond rounding" {
-    losses 03_torchrun_env/run.sh 3 --max-steps 8 --batch-size 8 --bucket-cap-mb 25 >"$scratch/large"
-    losses 03_torchrun_env/run.sh 3 --max-steps 8 --batch-size 8 --bucket-cap-mb 0.001 >"$scratch/small"
+    losses 03_torchrun_env/run.sh 3 "${few[@]}" --max-steps 8 --batch-size 8 --bucket-cap-mb 25 >"$scratch/large"
+    losses 03_torchrun_env/run.sh 3 "${few[@]}" --max-steps 8 --batch-size 8 --bucket-cap-mb 0.001 >"$scratch/small"
     agree "$scratch/large" "$scratch/small" 1e-5
 }
 
 @test "without the all-reduce (stage a) ranks part; stages b and c print as they should" {
-    STAGE=a ok 02_multi_gpu_spawn/run.sh 2 --max-steps 3 --metrics-dir "$scratch/a" --checkpoint-dir "$scratch"
+    STAGE=a ok 02_multi_gpu_spawn/run.sh 2 "${few[@]}" --max-steps 3 --metrics-dir "$scratch/a" --checkpoint-dir "$scratch"
     ! cmp -s <(jq .loss "$scratch/a/rank0.jsonl") <(jq .loss "$scratch/a/rank1.jsonl") || false
     [ "$(echo "$output" | grep -c '^Test Epoch')" -eq 2 ]
-    STAGE=b ok 02_multi_gpu_spawn/run.sh 2 --max-steps 3 --checkpoint-dir "$scratch"
+    STAGE=b ok 02_multi_gpu_spawn/run.sh 2 "${few[@]}" --max-steps 3 --checkpoint-dir "$scratch"
     [ "$(echo "$output" | grep -c '^Test Epoch')" -eq 2 ]
     [ "$(echo "$output" | grep '^Test Epoch' | sort -u | wc -l)" -eq 1 ] # identical replicas
-    STAGE=c ok 02_multi_gpu_spawn/run.sh 2 --max-steps 3 --checkpoint-dir "$scratch"
+    STAGE=c ok 02_multi_gpu_spawn/run.sh 2 "${few[@]}" --max-steps 3 --checkpoint-dir "$scratch"
     [ "$(echo "$output" | grep -c '^Test Epoch')" -eq 1 ]
 }
 
@@ -202,11 +202,11 @@ agree() {
 
 @test "mpirun starts 03 with the same losses as ddprun" {
     command -v mpirun >/dev/null || skip "no mpirun"
-    losses 03_torchrun_env/run.sh 2 --max-steps 5 --batch-size 8 >"$scratch/ddprun"
-    LAUNCHER=mpirun losses 03_torchrun_env/run.sh 2 --max-steps 5 --batch-size 8 >"$scratch/mpirun"
+    losses 03_torchrun_env/run.sh 2 "${few[@]}" --max-steps 5 --batch-size 8 >"$scratch/ddprun"
+    LAUNCHER=mpirun losses 03_torchrun_env/run.sh 2 "${few[@]}" --max-steps 5 --batch-size 8 >"$scratch/mpirun"
     agree "$scratch/ddprun" "$scratch/mpirun" 0
     grep -q MPI=1 "${BUILD:-build}/parts" || skip "built without MPI"
-    LAUNCHER=mpirun losses 03_torchrun_env/run.sh 2 --max-steps 5 --batch-size 8 --backend mpi >"$scratch/mpi"
+    LAUNCHER=mpirun losses 03_torchrun_env/run.sh 2 "${few[@]}" --max-steps 5 --batch-size 8 --backend mpi >"$scratch/mpi"
     agree "$scratch/ddprun" "$scratch/mpi" 1e-4
 }
 

@@ -25,20 +25,22 @@ says() {
     [ "${#lines[@]}" -eq 1 ]
 }
 
-# timeout starts each step: here it does this to step 03, and the others print what they have printed above.
-step_03() {
-    script timeout 'shift; case "$*" in 03_*) '"$1"' ;; *) echo "Train Epoch: 0 [640/1437] Loss: 2.2236" ;; esac'
+# timeout starts each step: here it does this to step 03, and the others, or all, print what they have printed above.
+step_03() { # [COMMANDS]
+    local said='echo "Train Epoch: 0 [640/1437] Loss: 2.2236"'
+    script timeout 'shift; case "$*" in 03_*) '"${1:-$said}"' ;; *) '"$said"' ;; esac'
 }
 
 @test "ready: one line, with what the machine has" {
     script nproc 'echo 4'
     says 0 'ready: 5 of 5 steps, 2 ranks, 4 cores, *GPU*'
-    step_03 'exec "$@"'
+    step_03
     script nproc 'echo 1'
     says 0 'ready: 5 of 5 steps, 2 ranks, 1 core, *GPU*'
 }
 
 @test "not ready: a part is missing, no room, no folder" {
+    step_03
     script gnuplot 'echo cannot open shared object file >&2; exit 1'
     says 1 "not ready: gnuplot draws no PNG, cannot open shared object file: install *"
     script cc 'text=$(cat); case $text in *zlib.h*) exit 1 ;; esac'

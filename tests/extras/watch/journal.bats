@@ -1,12 +1,18 @@
 #!/usr/bin/env bats
 # DDP_JOURNAL=FOLDER: each rank's calls, in their order.
 
+load ../../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
+
 # train FOLDER [OPTION...]: five steps of step 02 on two ranks; their journals go to the folder.
 train() {
     folder=$BATS_TEST_TMPDIR/$1
     shift
     DDP_JOURNAL=$folder 02_multi_gpu_spawn/train --nproc 2 --threads 1 --max-steps 5 --log-interval 100 \
-        --num-samples 300 --batch-size 40 --checkpoint-dir "$folder/saved" "$@" >"$folder.out"
+        "${few[@]}" --num-samples 150 --batch-size 20 --checkpoint-dir "$folder/saved" "$@" >"$folder.out"
 }
 
 # lines FOLDER RANK PATTERN: those lines of a journal.
@@ -32,9 +38,9 @@ lines() {
     grep -q '^optim_step lr=0.01$' "$BATS_TEST_TMPDIR/step"
     [ "$(lines a 1 '^(open|model)' | sed 's/pid=[0-9]*//; s/ grads.*//' | tr '\n' ' ')" = \
         "open rank=1  model rank=1 device=cpu local_rank=1 parameters=1199882 step=0 " ]
-    lines a 1 '^batch 0 train of=300 rows=([0-9]+,){39}[0-9]+$'
-    lines a 1 '^batch 0 evaluate of=360 rows=1,3,5,'
-    lines a 0 '^batch 0 evaluate of=360 rows=0,2,4,'
+    lines a 1 '^batch 0 train of=150 rows=([0-9]+,){19}[0-9]+$'
+    lines a 1 '^batch 0 evaluate of=24 rows=1,3,5,'
+    lines a 0 '^batch 0 evaluate of=24 rows=0,2,4,'
     lines a 0 '^dropout fc1.weight p=0.5 seed=0 step=4 first_row=0 row_stride=2$'
     lines a 0 '^test step=5 '
     ! lines a 1 '^(test|save)' || false
@@ -53,9 +59,9 @@ lines() {
 @test "a journal changes nothing, is continued by the next start, and is not begun unless it is asked for" {
     train a
     DDP_JOURNAL='' train b
-    cmp "$BATS_TEST_TMPDIR/a/saved/cnn_digits.safetensors" "$BATS_TEST_TMPDIR/b/saved/cnn_digits.safetensors"
-    lines a 0 '^save step=5 cnn_digits.safetensors$'
-    train a --resume "$BATS_TEST_TMPDIR/a/saved/cnn_digits.safetensors" --max-steps 7
+    cmp "$BATS_TEST_TMPDIR/a/saved/cnn_mnist.safetensors" "$BATS_TEST_TMPDIR/b/saved/cnn_mnist.safetensors"
+    lines a 0 '^save step=5 cnn_mnist.safetensors$'
+    train a --resume "$BATS_TEST_TMPDIR/a/saved/cnn_mnist.safetensors" --max-steps 7
     [ "$(lines a 0 ^open | wc -l)" -eq 2 ]
     lines a 1 '^model .* step=5 '
     [ "$(lines a 1 '^step [67] ' | wc -l)" -eq 2 ]

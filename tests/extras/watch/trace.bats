@@ -1,6 +1,12 @@
 #!/usr/bin/env bats
 # --trace and --profile report what the run has done. Expected numbers come from the model's size.
 
+load ../../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
+
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit
     repo=${BATS_TEST_DIRNAME%/tests/*}
@@ -13,7 +19,7 @@ row() {
 }
 
 @test "a trace of two ranks: every bucket, every layer, clocks that agree" {
-    record() { "$repo/03_torchrun_env/run.sh" 2 --max-steps 3 --bucket-cap-mb 1 --trace "$trace" >/dev/null; }
+    record() { "$repo/03_torchrun_env/run.sh" 2 "${few[@]}" --max-steps 3 --bucket-cap-mb 1 --trace "$trace" >/dev/null; }
     record
     events() { jq "[.traceEvents[] | select($1)] $2" "$trace"; }
     [ "$(events '.ph == "X"' '| map(.pid) | unique | join(",")')" = '"1,2"' ]
@@ -52,7 +58,7 @@ row() {
 }
 
 @test "lanes are drawn from a trace, or a line says why not" {
-    "$repo/03_torchrun_env/run.sh" 2 --max-steps 3 --trace "$trace" >/dev/null
+    "$repo/03_torchrun_env/run.sh" 2 "${few[@]}" --max-steps 3 --trace "$trace" >/dev/null
     run "$repo/tools/lanes.sh" "$trace" 2
     [ "$output" = "${trace%.json}.png
 ${trace%.json}.svg" ]
@@ -75,7 +81,7 @@ ${trace%.json}.svg" ]
 
 @test "a profile's phases sum to the run's wall time" {
     start=$(date +%s.%N)
-    "$repo/03_torchrun_env/run.sh" 2 --epochs 2 --bucket-cap-mb 1 --profile "$profile" >/dev/null
+    "$repo/03_torchrun_env/run.sh" 2 --epochs 1 --bucket-cap-mb 1 --profile "$profile" >/dev/null
     wall=$(awk "BEGIN { print $(date +%s.%N) - $start }")
     cat "$profile"
     awk -v wall="$wall" '
@@ -133,7 +139,7 @@ END
 }
 
 @test "a run that gives up while it is recorded: the reason, and no trace" {
-    MAX_RESTARTS=0 run "$repo/05_fault_tolerance/run.sh" 2 --inject bitflip:1:20 --check-sync 10 --max-steps 60 --trace "$trace"
+    MAX_RESTARTS=0 run "$repo/05_fault_tolerance/run.sh" 2 "${few[@]}" --batch-size 4 --inject bitflip:1:20 --check-sync 10 --max-steps 60 --trace "$trace"
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output == *"fatal: the replicas differ"* ]]

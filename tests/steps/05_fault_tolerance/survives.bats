@@ -2,6 +2,11 @@
 # Step 05: faults do not change a run's result. (More of them: make check-faults.)
 
 load ../../faults/faults_helper
+load ../../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
 
 losses() {
     timeout 300 "$@" --dropout off --log-interval 1 --save-every 0 --checkpoint-dir "$OUT/c" |
@@ -9,7 +14,7 @@ losses() {
 }
 
 @test "its losses are those of 04" {
-    for options in "--max-steps 8" "--model linear --epochs 1 --optimizer adam"; do
+    for options in "${few[*]} --batch-size 8 --max-steps 8" "--model linear --epochs 1 --optimizer adam"; do
         losses 04_slurm_multinode/nodes_here.sh 1 2 04_slurm_multinode/train $options >"$OUT/04"
         rm -r "$OUT/c"
         losses $RUN 2 $options --save-every-steps 3 >"$OUT/05"
@@ -36,7 +41,7 @@ losses() {
 }
 
 @test "told to stop, all ranks leave with 75, and the next start goes on" {
-    options="--epochs 4 --num-samples 640 --save-every 0 --optimizer adam"
+    options="${few[*]} --batch-size 4 --epochs 4 --num-samples 80 --save-every 0 --optimizer adam"
     undisturbed "$OUT/straight" 2 $options
     for signal in TERM USR1; do
         : >"$OUT/said" # not to be taken for this run's
@@ -55,9 +60,9 @@ losses() {
     done
     undisturbed "$OUT/stopped" 2 $options
     [[ $output == *"resumes from $OUT/stopped/snapshot_e"* ]]
-    cmp "$OUT/straight/cnn_digits.safetensors" "$OUT/stopped/cnn_digits.safetensors"
+    cmp "$OUT/straight/cnn_mnist.safetensors" "$OUT/stopped/cnn_mnist.safetensors"
     undisturbed "$OUT/stopped" 2 $options
-    [[ $output == *"nothing left to do: $OUT/stopped/cnn_digits.safetensors has 4 epochs"* ]]
+    [[ $output == *"nothing left to do: $OUT/stopped/cnn_mnist.safetensors has 4 epochs"* ]]
 }
 
 @test "told to stop before all have come, a run stops after its first step" {
@@ -91,26 +96,26 @@ losses() {
 }
 
 @test "more or fewer ranks go on with the same global batch" {
-    options="--epochs 2 --num-samples 640 --global-batch-size 64 --dropout off --save-every 0"
+    options="${few[*]} --epochs 2 --num-samples 80 --global-batch-size 8 --dropout off --save-every 0"
     undisturbed "$OUT/straight" 2 $options --metrics-dir "$OUT/m"
     for ranks in 2 1 4; do
         steps=$((steps + 6))
         undisturbed "$OUT/c" $ranks $options --max-steps $steps --metrics-dir "$OUT/m.$ranks"
     done
     undisturbed "$OUT/c" 2 $options --metrics-dir "$OUT/m.last"
-    [[ $output == *"resumes from $OUT/c/cnn_digits.safetensors: epoch 1, step 18"* ]]
+    [[ $output == *"resumes from $OUT/c/cnn_mnist.safetensors: epoch 1, step 18"* ]]
     for part in m m.2 m.1 m.4 m.last; do
         mean_losses "$OUT/$part" >"$OUT/losses.$part"
     done
     cat "$OUT"/losses.m.2 "$OUT"/losses.m.1 "$OUT"/losses.m.4 "$OUT"/losses.m.last >"$OUT/all"
     [ "$(wc -l <"$OUT/all")" -eq 20 ]
     agree "$OUT/losses.m" "$OUT/all" 1e-4
-    cp "$OUT/c/cnn_digits.safetensors" "$OUT/old"
-    run -0 timeout 300 $RUN 2 $options --global-batch-size 32 --checkpoint-dir "$OUT/c"
-    [[ $output == *"of other runs: "*"global_batch_size 64, this run has 32"*"a fresh start"* ]]
-    [[ $output == *"$OUT/c/cnn_digits.safetensors is of another run: it is now $OUT/c/aside/cnn_digits."* ]]
-    cmp "$OUT/old" "$OUT/c/aside"/cnn_digits.*.safetensors
-    ! cmp -s "$OUT/old" "$OUT/c/cnn_digits.safetensors" || false
+    cp "$OUT/c/cnn_mnist.safetensors" "$OUT/old"
+    run -0 timeout 300 $RUN 2 $options --global-batch-size 4 --checkpoint-dir "$OUT/c"
+    [[ $output == *"of other runs: "*"global_batch_size 8, this run has 4"*"a fresh start"* ]]
+    [[ $output == *"$OUT/c/cnn_mnist.safetensors is of another run: it is now $OUT/c/aside/cnn_mnist."* ]]
+    cmp "$OUT/old" "$OUT/c/aside"/cnn_mnist.*.safetensors
+    ! cmp -s "$OUT/old" "$OUT/c/cnn_mnist.safetensors" || false
 }
 
 @test "--resume FILE and none do as they say, and all ranks get what rank 0 reads" {
