@@ -40,7 +40,7 @@ $(TRIED): $(MINE:.c=.o) $(foreach file,$(MINE),$(patsubst %.c,$(BUILD)/%.o,$(wil
 # The harness, with sanitizers where there are some. The learner's file allocates with the functions in redefine.syms.
 SANITIZE = $(shell echo 'int main(void) { return 0; }' | $(CC) -fsanitize=address,undefined -o /dev/null -x c - 2>/dev/null && \
     echo -fsanitize=address,undefined -fno-sanitize-recover=undefined)
-ifneq ($(MINE),)
+ifneq ($(filter %.try,$(MAKECMDGOALS)),)
 CHECKED := -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP -O1 -g $(OPENMP) $(SANITIZE)
 endif
 $(BUILD)/checked/%.o: %.c $(BUILD)/parts

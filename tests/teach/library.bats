@@ -1,8 +1,14 @@
 #!/usr/bin/env bats
 # make lab-ring ...: the learner writes a file of the library, which is judged rung by rung, and which programs then use.
 # A few of the files that make check-labs tries.
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
 
 setup() {
+    few+=(--batch-size 8)
     export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=600
 }
 
@@ -55,19 +61,19 @@ solve() {
     [[ $output == *"yes  rung 5: "*"yes  train with 3 ranks: its files equal ours"*"Done. Compare with common/data/sampler.c"* ]]
     solve ring # as if it had been judged: that is make check-labs
     touch "$LAB/ring/done"
-    run teach/mine.sh 2 --max-steps 12
+    run teach/mine.sh 2 "${few[@]}" --max-steps 12
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == "Training on 2 ranks: "*"reducer ours, ring yours, ring5 ours, sampler yours"*"cnn_digits.safetensors equals ours, byte for byte"* ]]
+    [[ $output == "Training on 2 ranks: "*"reducer ours, ring yours, ring5 ours, sampler yours"*"cnn_mnist.safetensors equals ours, byte for byte"* ]]
     sed -i 's/reduce_finish(own/(void)(own/; s/(void)(own.data, own.count, type, op, n)/(void)own/' "$LAB/ring/ring.c"
     touch -d '+5 seconds' "$LAB/ring/ring.c"
-    run teach/mine.sh 2 --max-steps 3
+    run teach/mine.sh 2 "${few[@]}" --max-steps 3
     [ "$status" -eq 0 ]
     [[ $output == *"ring ours (yours has changed since it was judged: make check-lab LAB=ring)"* ]]
     touch -d '+9 seconds' "$LAB/ring/done"
-    run teach/mine.sh 2 --max-steps 3
+    run teach/mine.sh 2 "${few[@]}" --max-steps 3
     [ "$status" -eq 1 ]
-    [[ $output == *"cnn_digits.safetensors differs from ours"* ]]
+    [[ $output == *"cnn_mnist.safetensors differs from ours"* ]]
 }
 
 @test "the capstone begins with a skeleton and images, is judged rung by rung, and stands apart from make mine" {
@@ -99,14 +105,14 @@ solve() {
         solve $name # as if they had been judged
         touch "$LAB/$name/done"
     done
-    run teach/mine.sh 2 --max-steps 12
+    run teach/mine.sh 2 "${few[@]}" --max-steps 12
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"snapshot yours, store yours"*"Rank 1 is killed after step 8"*"cnn_digits.safetensors equals ours, byte for byte"* ]]
+    [[ $output == *"snapshot yours, store yours"*"Rank 1 is killed after step 8"*"cnn_mnist.safetensors equals ours, byte for byte"* ]]
     grep -q 'resumes from .*snapshot_5' "$LAB/mine/mine.log"
     sed -i 's/^        optim->model->step = header.step;//' "$LAB/snapshot/snapshot.c"
     touch -d '+9 seconds' "$LAB/snapshot/done"
-    run teach/mine.sh 2 --max-steps 12 --optimizer adam
+    run teach/mine.sh 2 "${few[@]}" --max-steps 12 --optimizer adam
     [ "$status" -eq 1 ]
-    [[ $output == *"cnn_digits.safetensors differs from ours"* ]]
+    [[ $output == *"cnn_mnist.safetensors differs from ours"* ]]
 }
