@@ -23,7 +23,7 @@ load bad_helper
     [[ $output == "train: fatal: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT are not set:"* ]]
     OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 PMIX_RANK=0 "$TRAIN" 1 $LINEAR --checkpoint-dir "$OUT/c"
     has_extras || return 0
-    for hint in PMIX_RANK PMI_RANK PMI_FD PALS_RANKID JSM_NAMESPACE_RANK FLUX_TASK_RANK; do # of prterun, flux and others
+    for hint in PMIX_RANK PMI_RANK PMI_FD PALS_RANKID JSM_NAMESPACE_RANK MLX_RANK FLUX_TASK_RANK; do # of prterun, flux and others
         run -1 env $hint=0 "$TRAIN" 1 $LINEAR
         [ "$output" = "train: fatal: $hint is set, so a launcher started this, but nothing says how many ranks there are: start this program with its run.sh, ddprun or torchrun" ]
     done
