@@ -139,6 +139,30 @@ static void test_ends(void **state)
     assert_has(err, "cannot start /: Permission denied");
 }
 
+/* Of workers that ended at once, a killed one is no consequence of the others; the first one counts
+ * otherwise, and a stopped one last. */
+static void test_who_failed(void **state)
+{
+    (void)state;
+    static const struct {
+        int status[3], signal[3], failed;
+    } cases[] = {
+        { { 7, 137, 134 }, { 0, 9, 6 }, 1 }, { { 7, 8, 0 }, { 0, 0, 0 }, 0 },
+        { { 75, 0, 8 }, { 0, 0, 0 }, 2 },    { { 75, 0, 75 }, { 0, 0, 0 }, 2 },
+        { { 75, 75, 75 }, { 0, 0, 0 }, -1 }, { { 0, 0, 0 }, { 0, 0, 0 }, -1 },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        Worker worker[3] = { 0 };
+        for (int k = 0; k < 3; k++) {
+            worker[k].status = cases[i].status[k];
+            worker[k].signal = cases[i].signal[k];
+        }
+        const Workers workers = { .worker = worker, .num_workers = 3 };
+        assert_ptr_equal(workers_failed(&workers, 300),
+                         cases[i].failed < 0 ? NULL : &worker[cases[i].failed]);
+    }
+}
+
 static void test_restarts(void **state)
 {
     (void)state;
@@ -360,6 +384,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_who_failed),
         cmocka_unit_test(test_restarts),
         cmocka_unit_test(test_requests),
         cmocka_unit_test(test_two_nodes),

@@ -7,9 +7,12 @@ static void keep_waiting(const void *context)
 {
     const double *seconds = context;
     Watchdog watchdog;
+    const int next = dup(STDOUT_FILENO); // the first free descriptor
+    close(next);
     watchdog_start(&watchdog, seconds[0], "the call", "start the others");
     usleep((useconds_t)(seconds[1] * 1e6));
     watchdog_stop(&watchdog);
+    assert_int_equal(dup(STDOUT_FILENO), next);
 }
 
 static void test_watchdog(void **state)

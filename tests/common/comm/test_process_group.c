@@ -375,6 +375,29 @@ static void test_no_false_alarms_at_the_end(void **state)
     ranks_run_well(4, ending_body, NULL);
 }
 
+static void count_call(void *calls)
+{
+    ++*(int *)calls;
+}
+
+/* Only a backend that can, and not for one rank. */
+static void test_keep_alive(void **state)
+{
+    (void)state;
+    int calls = 0;
+    const Backend able = { .keep_alive = count_call }, unable = { 0 };
+    ProcessGroup pg = { .world_size = 2, .backend = &able, .state = &calls };
+    process_group_keep_alive(&pg);
+    assert_int_equal(calls, 1);
+    process_group_keep_alive(&(ProcessGroup){ .world_size = 1, .parent = &pg });
+    assert_int_equal(calls, 2);
+    pg.world_size = 1;
+    process_group_keep_alive(&pg);
+    pg = (ProcessGroup){ .world_size = 2, .backend = &unable };
+    process_group_keep_alive(&pg);
+    assert_int_equal(calls, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_two_groups_after_each_other),
         cmocka_unit_test(test_groups_after_each_other_at_one_address),
         cmocka_unit_test(test_no_false_alarms_at_the_end),
+        cmocka_unit_test(test_keep_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
