@@ -247,12 +247,13 @@ static Running start_fixed(const char *rank, const char *nproc, const char *role
 static void test_two_nodes(void **state)
 {
     (void)state;
-    Running nodes[] = { start_fixed("0", "1", "a", ENVIRONMENT),
-                        start_fixed("1", "2", "b", ENVIRONMENT) };
+    const char script[] = ENVIRONMENT "; echo \"secret: ${DDP_SECRET_FILE-unset}.\"";
+    Running nodes[] = { start_fixed("0", "1", "a", script), start_fixed("1", "2", "b", script) };
     assert_has(end_with(&nodes[0], 0), "0/3 0/1 a 0/1 0/2 127.0.0.1 none 0/1 True 0/0/error.json");
     const char *text = end_with(&nodes[1], 0);
     assert_has(text, "1/3 0/2 b 0/2 1/2 127.0.0.1 none 0/1 True 0/0/error.json");
     assert_has(text, "2/3 1/2 b 1/2 1/2 127.0.0.1 none 0/1 True 0/1/error.json");
+    assert_has(text, "secret: .\n"); // so that no rank says again that there is none
 
     const char once[] = "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0; "
                         "[ $RANK = 2 ] && exit 7; exec sleep 1000";
