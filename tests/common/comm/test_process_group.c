@@ -62,6 +62,25 @@ static void test_missing_ranks_are_named(void **state)
     }
 }
 
+static void late_body(Rank *rank)
+{
+    ProcessGroup pg;
+    if (rank->rank == 1)
+        usleep((useconds_t)(1e6 * (STORE_QUIET_SECONDS + 1)));
+    rank_join(rank, &pg);
+    process_group_destroy(&pg);
+}
+
+static void test_a_long_wait_is_logged(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, late_body, NULL, end);
+    assert_int_equal(end[0].status, 0);
+    assert_int_equal(end[1].status, 0);
+    assert_non_null(strstr(end[0].errors, "waits for rank 1 of 2, 300 s at most (--timeout)\n"));
+}
+
 static void disagreeing_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -402,6 +421,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_missing_ranks_are_named),
+        cmocka_unit_test(test_a_long_wait_is_logged),
         cmocka_unit_test(test_disagreeing_ranks_are_named),
         cmocka_unit_test(test_lines_that_are_too_long),
         cmocka_unit_test(test_other_options_are_named),
