@@ -326,8 +326,9 @@ static void test_doubling(void **state)
 int main(int argc, char **argv)
 {
     (void)argc; // without caches for each thread, the heap's size is exact
-    if (getenv("GLIBC_TUNABLES") == NULL &&
-        !setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1))
+    static const char exact[] = "glibc.malloc.tcache_count=0";
+    const char *tunables = getenv("GLIBC_TUNABLES");
+    if ((tunables == NULL || strcmp(tunables, exact) != 0) && !setenv("GLIBC_TUNABLES", exact, 1))
         execv("/proc/self/exe", argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strangers_are_turned_away),
