@@ -422,7 +422,7 @@ def soak(args):
         try:
             disturb(job, enough, args.only.split(","))
             job.verify(references[name])
-        except Failed:
+        except (Failed, OSError):
             print(job.output(max(0, os.path.getsize(job.log.name) - 8000)), f"in {job.folder}")
             raise
         finally:
