@@ -41,6 +41,11 @@ assert worst <= 1e-6
 END
 }
 
+# What rounding may change. The plain loops of a build without extras/ sum in the order that suits the processor.
+rounding() {
+    if grep -qx EXTRAS=1 "${BUILD:-build}/parts"; then echo 1e-6; else echo 4e-6; fi
+}
+
 # same_as_one_rank OPTIONS...: of two ranks, and of four, which have two replicas. Few rows: the more windows are pooled, the
 # sooner the two largest numbers of one are equal within rounding, and then the other one may be taken.
 same_as_one_rank() {
@@ -49,7 +54,7 @@ same_as_one_rank() {
     train 4 $aside 4 --batch-size 2 "$@"
     for ranks in 2 4; do
         for file in "$scratch"/one/*.safetensors; do
-            near "$scratch/$ranks/${file##*/}" "$file" 1e-6
+            near "$scratch/$ranks/${file##*/}" "$file" "$(rounding)"
         done
         same_losses one $ranks
     done
@@ -66,7 +71,7 @@ same_as_one_rank() {
 @test "the mlp, each pair of whose layers is divided, has them too" {
     same_as_one_rank --max-steps 4 --model mlp --save-every 0 "${few[@]}"
     PLAIN=1 train 1x4 "tools/break.sh $aside.c docs/edits/tensor_ranks_4.sed" 4 --batch-size 4 --max-steps 4 --model mlp --save-every 0 "${few[@]}"
-    near "$scratch/1x4/mlp_mnist.safetensors" "$scratch/one/mlp_mnist.safetensors" 1e-6
+    near "$scratch/1x4/mlp_mnist.safetensors" "$scratch/one/mlp_mnist.safetensors" "$(rounding)"
 }
 
 # Without extras/ the plain loops begin with the bias, which a layer cut by rows adds at the end.
@@ -78,7 +83,7 @@ same_as_one_rank() {
             if grep -qx EXTRAS=1 "${BUILD:-build}/parts"; then
                 cmp "$file" "$scratch/alone/${file##*/}"
             else
-                near "$file" "$scratch/alone/${file##*/}" 1e-4
+                near "$file" "$scratch/alone/${file##*/}" 5e-4 # two steps of Adam, whose first ones are of +-1 whatever the gradient
             fi
         done
     done
