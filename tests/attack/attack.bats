@@ -153,7 +153,7 @@ as_in_peace() {
         "$ATTACK" nowhere "$OUT/copy" $(find "$OUT" -type f ! -name copy)
         kill -KILL "$job" # even then
         wait "$job" || true
-        no_process_left
+        await_no_process
         [ ! -e "$secret" ]
         rm -rf "${TMPDIR:?}"/* # of logs: SIGKILL leaves no process to do it
     done
