@@ -11,10 +11,11 @@ from torch.distributed.tensor.parallel.ddp import _pre_dp_module_transform
 from torch.nn.parallel import DistributedDataParallel
 import ours, reference
 
-STEPS, TOLERANCE = 20, 1e-5  # as elsewhere: another processor rounds otherwise
-# With some seeds (1, 7) the two largest numbers of a pooling window are equal within rounding. PyTorch's convolution then
-# takes another one than ours, on one rank as well, and the weights differ by 1e-4 of the largest.
-SEED = 2
+STEPS, TOLERANCE = 20, 2e-6
+# With some seeds, others on each kind of processor, the two largest numbers of a pooling window are equal within rounding.
+# PyTorch's convolution then takes another one than ours, on one rank as well, and the weights differ by 1e-4 of the largest.
+# A wrong formula differs with any seed.
+SEEDS = 2, 3, 4, 5
 MLP_WIDTH, MLP_LAYERS = 28 * 28, 8
 
 
@@ -82,17 +83,23 @@ def one_process(options, replicas):
     return list(zip(*losses)), {name: whole(job.model, name) for name in job.model.state_dict()}
 
 
+def far_apart(model, world, batch, seed):
+    """The largest difference between PyTorch's parts and ours, in a loss or a weight."""
+    options = {"model": model, "optimizer": "sgd", "lr": 0.01, "momentum": 0.9, "epochs": 1, "batch-size": batch, "seed": seed}
+    results = ours.ranks(rank_main, world, options, 2)
+    theirs = [results[rank][0] for rank in range(world)], results[0][1]
+    mine = ours.aside("tensor_parallel/train_tensor_parallel", options, world, STEPS)
+    single = one_process(options, world // 2)
+    split = [single[0][rank // 2] for rank in range(world)], single[1]
+    print("%s on %d ranks: PyTorch's parts and ours differ by %.1e in a loss and %.1e in a weight; PyTorch's own two ways by "
+          "%.1e and %.1e" % (model, world, *ours.far(mine, theirs), *ours.far(theirs, split)), flush=True)
+    return max(ours.far(mine, theirs))
+
+
 def main():
-    for model, world, batch in (("cnn", 2, 16), ("cnn", 4, 8), ("mlp", 2, 8)):
-        options = {"model": model, "optimizer": "sgd", "lr": 0.01, "momentum": 0.9, "epochs": 1, "batch-size": batch, "seed": SEED}
-        results = ours.ranks(rank_main, world, options, 2)
-        theirs = [results[rank][0] for rank in range(world)], results[0][1]
-        mine = ours.aside("tensor_parallel/train_tensor_parallel", options, world, STEPS)
-        single = one_process(options, world // 2)
-        split = [single[0][rank // 2] for rank in range(world)], single[1]
-        print("%s on %d ranks: PyTorch's parts and ours differ by %.1e in a loss and %.1e in a weight; PyTorch's own two ways by "
-              "%.1e and %.1e" % (model, world, *ours.far(mine, theirs), *ours.far(theirs, split)), flush=True)
-        assert max(ours.far(mine, theirs)) <= TOLERANCE
+    for setting in ("cnn", 2, 16), ("cnn", 4, 8), ("mlp", 2, 8):
+        assert any(far_apart(*setting, seed) <= TOLERANCE for seed in SEEDS), setting
+
 
 
 if __name__ == "__main__":
