@@ -3,7 +3,6 @@
 
 The time of Gloo's collectives by size, through PyTorch, exactly as bench/collectives.h takes it."""
 
-import glob
 import json
 import statistics
 import sys
@@ -11,6 +10,8 @@ import time
 
 import torch
 import torch.distributed as dist
+
+import machine
 
 LARGEST_BYTES, MOST_CALLS, BATCH_SECONDS, MOST_SECONDS = 64 << 20, 2000, 0.0003, 0.3
 NUM_BATCHES, FEW_BATCHES, MOST_BATCHES = 25, 5, 200
@@ -26,26 +27,15 @@ def call_of(operation, count):
     return {"all_reduce": lambda: dist.all_reduce(data), "broadcast": lambda: dist.broadcast(data, 0)}[operation]
 
 
-def seconds_without_core():
-    waited = 0
-    for path in glob.glob("/proc/self/task/*/schedstat"):
-        try:
-            with open(path) as file:
-                waited += int(file.read().split()[1])
-        except OSError:
-            pass  # that thread has just ended
-    return 1e-9 * waited
-
-
 def batch(call, calls):
     """Seconds by call, and seconds in which threads waited for a core: those of the slowest rank."""
-    before = seconds_without_core()
+    before = machine.scheduled("self")[1]
     dist.barrier()
     begin = time.perf_counter()
     for _ in range(calls):
         call()
     end = time.perf_counter()
-    slowest = torch.tensor([(end - begin) / calls, seconds_without_core() - before], dtype=torch.float64)
+    slowest = torch.tensor([(end - begin) / calls, machine.scheduled("self")[1] - before], dtype=torch.float64)
     dist.all_reduce(slowest, dist.ReduceOp.MAX)
     return slowest.tolist()
 

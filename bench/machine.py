@@ -41,6 +41,19 @@ def describe(python):
     return {name: value for name, value in machine.items() if value}
 
 
+def scheduled(pid):
+    """Seconds for which the threads of a process have run so far, and for which they were ready but had no core."""
+    ran = waited = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):  # /proc/PID/stat knows hundredths only
+        try:
+            with open(path, encoding="ascii") as file:
+                of_thread = file.read().split()
+            ran, waited = ran + int(of_thread[0]), waited + int(of_thread[1])
+        except OSError:
+            pass  # it has ended
+    return 1e-9 * ran, 1e-9 * waited
+
+
 class Load:
     """The share of the machine that others have used since this was made: processes that are not ours,
     and, on a virtual machine, its host. Ours count when they have ended."""

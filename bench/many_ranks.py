@@ -26,6 +26,7 @@ import report
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("BUILD", "build")
 LAUNCHERS = ["ddprun", "torchrun", "mpirun"]
+CHOICES = [*LAUNCHERS, "nodes"]  # nodes takes its turn only if it is named
 NODES = 16  # of "nodes", which is ddprun on as many machines (bench/nodes.sh)
 
 
@@ -71,18 +72,6 @@ def parents():
 def descendants(pid, found):
     children = [child for child, parent in found.items() if parent == pid]
     return [pid] + [one for child in children for one in descendants(child, found)]
-
-
-def processor_seconds(pid):
-    """Of its threads, so far. /proc/PID/stat knows hundredths only."""
-    total = 0
-    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
-        try:
-            with open(path, encoding="ascii") as file:
-                total += int(file.read().split()[0])
-        except OSError:
-            pass
-    return 1e-9 * total
 
 
 def memory(pids):
@@ -156,7 +145,7 @@ def measure(who, ranks, args, folder):
         pids = [int(words[0]) for words in started]
         begun, formed, first = (max(words[i] for words in started) for i in (1, 2, 3))
         around = set(descendants(launcher.pid, parents())) - set(pids)
-        rank_cpu, launcher_cpu = (sum(map(processor_seconds, some)) for some in (pids, around))
+        rank_cpu, launcher_cpu = (sum(machine.scheduled(pid)[0] for pid in some) for some in (pids, around))
         at_start = connections(pids)
         gates.append(os.open(f"{folder}/steps", os.O_RDWR))  # with a writer the FIFO lets all ranks pass
         done = wait_for(folder, "done", ranks, launcher, deadline, args.limit)
@@ -217,7 +206,7 @@ def print_table(rows, found):
     for (who, ranks), row in found.items():
         cells.append([str(ranks), who, *(report.number(row[name]) for name in ("start", "launch", "meeting", "first")),
                       *(f"{row[name]:.0f}" for name in ("connections_start", "connections")),
-                      *(report.number(row.get(name, 0)) for name in ("all_reduce", "short", "memory", "rank_cpu", "launcher_cpu")), f"{row['load']:.1f}"])
+                      *(report.number(row[name]) for name in ("all_reduce", "short", "memory", "rank_cpu", "launcher_cpu")), f"{row['load']:.1f}"])
     print(report.table(heads, cells))
     for row in rows:
         if "missing" in row:
@@ -245,15 +234,16 @@ def numbers(text):
 
 def launchers(text):
     for word in text.split(","):
-        if word not in (*LAUNCHERS, "nodes"):
-            raise argparse.ArgumentTypeError(f"{word}: it is {', '.join(LAUNCHERS)} or nodes")
+        if word not in CHOICES:
+            raise argparse.ArgumentTypeError(f"{word}: it is {', '.join(CHOICES)}")
     return text.split(",")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=numbers, default=[8, 32, 64, 128], metavar="N,...", help="8,32,64,128")
-    parser.add_argument("--who", type=launchers, default=LAUNCHERS, metavar="LAUNCHER,...", help=",".join(LAUNCHERS) + f"; nodes: ddprun on {NODES} machines that are none")
+    parser.add_argument("--who", type=launchers, default=LAUNCHERS, metavar="LAUNCHER,...",
+                        help=f"{','.join(LAUNCHERS)}; nodes: ddprun on {NODES} network namespaces")
     parser.add_argument("--turns", type=positive, default=1, metavar="N")
     parser.add_argument("--limit", type=positive, default=300, metavar="SECONDS", help="of one run")
     parser.add_argument("--bytes", type=positive, default=4799528, metavar="N", help="of the step: all gradients of the CNN")

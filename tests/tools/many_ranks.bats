@@ -105,7 +105,7 @@ with open(sys.argv[1], "w") as file:
         for factor in 0.5, 1, 3: # the median counts
             print(json.dumps({"who": "ddprun", "ranks": n, "turn": 1, "bytes": 4799528, "launch": 1, "meeting": 1, "first": 1,
                               "start": factor * (n * rank + launcher) / cores * 2, "connections_start": k + 1, "connections": k + 1,
-                              "ends": 0, "all_reduce": T(4799528), "short": T(65536), "rank_cpu": factor * rank,
+                              "ends": 0, "all_reduce": T(4799528), "short": T(65536), "memory": 1, "rank_cpu": factor * rank,
                               "launcher_cpu": factor * launcher, "load": 1}), file=file)
     print(json.dumps({"who": "mpirun", "ranks": 8, "turn": 1, "missing": "not done after 9 s"}), file=file)
 END
