@@ -19,8 +19,9 @@
 
 static void refuse_unknown_launcher(void)
 {
-    const char *const hints[] = { "PMIX_RANK",          "PMI_RANK", "PMI_FD",        "PALS_RANKID",
-                                  "JSM_NAMESPACE_RANK", "MLX_RANK", "FLUX_TASK_RANK" };
+    static const char *const hints[] = { "PMIX_RANK",     "PMI_RANK",           "PMI_FD",
+                                         "PALS_RANKID",   "JSM_NAMESPACE_RANK", "MLX_RANK",
+                                         "FLUX_TASK_RANK" };
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         CHECK(!host_env_is_set(hints[i]),
               "%s is set, so a launcher started this, but nothing says how many ranks there "

@@ -41,12 +41,12 @@ typedef struct Pipe {
     int bell; // the connection that wakes the other side
     uint64_t written, read; // our indices; `read` runs ahead of own->read until pipe_release
     uint64_t seen_written, seen_read; // the other side's indices, as last seen
-    uint64_t put, taken,
-        seen_taken; // messages through slots: ours, theirs, and ours that they took
+    uint64_t put, seen_taken; // our messages through slots, and of these taken, as last seen
+    uint64_t taken; // their messages through slots that we took
     size_t come; // bytes of their next one
     bool puts, takes; // whether the message in transfer goes through a slot, in each direction
     _Alignas(64) char message[SLOT_BYTES]; // their last one
-    unsigned copies; // into the ring so far
+    unsigned pieces; // in the ring so far, of those that are worth a measurement
     int far; // above 0 if the other rank's core shares no cache with ours (pipe_copy.c)
 } Pipe;
 
