@@ -59,6 +59,12 @@ static inline int child_run(Body *body, const void *context)
     return status;
 }
 
+static inline void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", part, text);
+}
+
 /* Fails unless body ends its process with that status, after one line on standard error that
  * contains all these words (the last is NULL). */
 static inline void assert_dies(Body *body, const void *context, int status,

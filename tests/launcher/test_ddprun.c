@@ -38,12 +38,6 @@ static void launch(const void *context)
 #define START(...) start_words(WORDS(__VA_ARGS__))
 #define SCRIPT(text) "sh", "-c", text
 
-static void assert_has(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("no \"%s\" in \"%s\"", part, text);
-}
-
 static Running start_words(const char *const *words)
 {
     Running node = { .output = tmpfile() };

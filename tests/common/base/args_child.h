@@ -80,12 +80,6 @@ static inline int run(Step step, const char *line)
     return child_run(run_command, &(Command){ step, "train", line });
 }
 
-static inline void assert_has(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("\"%s\" is not in \"%s\"", part, text);
-}
-
 static inline void assert_value(const char *field)
 {
     char line[256];

@@ -293,6 +293,12 @@ static void receive_part(Pipe *pipe, const char *payload, size_t bytes, size_t *
     pipe_release(pipe);
 }
 
+static void fill_payload(char *payload, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        payload[i] = (char)(i * 7 + i / 251);
+}
+
 /* Returns one side's view of this memory. */
 static Pipe pipe_on(PipeMemory *memory, int side, int bell)
 {
@@ -308,8 +314,7 @@ static void test_a_full_ring_is_never_overrun(void **state)
     (void)state;
     enum { LONG = 200 * 1024 };
     static char payload[LONG];
-    for (int i = 0; i < LONG; i++)
-        payload[i] = (char)(i * 7 + i / 251);
+    fill_payload(payload, LONG);
     int bell[2];
     SYS_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, bell));
     PipeMemory *memory = mem_calloc(1, sizeof *memory);
@@ -345,29 +350,28 @@ static void test_slots_keep_messages_apart(void **state)
     (void)state;
     enum { LONG = 500 };
     static char payload[LONG];
-    for (int i = 0; i < LONG; i++)
-        payload[i] = (char)(i * 7 + i / 251);
+    fill_payload(payload, LONG);
     int bell[2];
     char byte;
     SYS_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, bell));
     PipeMemory *memory = mem_calloc(1, sizeof *memory);
     Pipe writer = pipe_on(memory, 0, bell[0]), reader = pipe_on(memory, 1, bell[1]);
     for (size_t size = 0; size <= SLOT_BYTES - 96; size++) {
-        size_t sent, received = 0, before = LONG;
+        size_t sent, received = 0;
         for (int i = 0; i < NUM_SLOTS; i++) {
             sent = 0;
             assert_true(send_message(&writer, payload + i, size, &sent));
         }
         sent = 0;
-        assert_true(send_message(&writer, payload, before, &sent));
+        assert_true(send_message(&writer, payload, LONG, &sent));
         sent = 0;
         assert_false(send_message(&writer, payload, size, &sent));
         assert_true(pipe_sleep(&writer, POLLOUT));
         for (int i = 0; i < NUM_SLOTS; i++, received = 0)
             receive_part(&reader, payload + i, size, &received);
         assert_int_equal(recv(bell[0], &byte, 1, MSG_DONTWAIT), 1);
-        while (received < 96 + before)
-            receive_part(&reader, payload, before, &received);
+        while (received < 96 + LONG)
+            receive_part(&reader, payload, LONG, &received);
         assert_true(send_message(&writer, payload, size, &sent));
         received = 0;
         receive_part(&reader, payload, size, &received);
