@@ -36,8 +36,9 @@ double mesh_connect_timeout(const ProcessGroup *pg)
 /* Returns false if a rank did not set the key in a group that survives; else store_get waits. */
 static bool is_set_in_time(const ProcessGroup *pg, Store *store, const char *key, double deadline)
 {
-    errno = ETIMEDOUT;
-    return pg->survivor == NULL || store_try_wait(store, key, fmax(0, deadline - seconds_awake()));
+    return pg->survivor == NULL ||
+           store_try_wait(store, key, fmax(0, deadline - seconds_awake())) ||
+           (errno = ETIMEDOUT, false);
 }
 
 /* Compares the version of the protocol with rank 0's, so that a rank of another build fails at once

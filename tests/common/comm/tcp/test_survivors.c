@@ -1,0 +1,300 @@
+/* A group that survives an error (step 05's), and one wait of a rank, step by step. The backend is
+ * called without process_group_init here, as 05_fault_tolerance/reconfigure does. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/comfort.h"
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "common/comm/store/net.h"
+#include "common/comm/tcp/tcp_mesh.h"
+#include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
+
+#define TIMEOUT 200.0 // seconds
+#define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
+
+static float data[LARGE];
+
+/* Connects the first `world_size` ranks. */
+static void form(Rank *rank, ProcessGroup *pg, int number, int world_size)
+{
+    *pg = (ProcessGroup){ .rank = rank->rank,
+                          .world_size = world_size,
+                          .mean_ranks = world_size,
+                          .store = &rank->store,
+                          .number = number,
+                          .timeout = rank->args.timeout,
+                          .missing = -1,
+                          .calls = { .count = pg->calls.count, .error_suffix = "" },
+                          .backend = &backend_tcp,
+                          .survivor = rank };
+    pg->state = backend_tcp.init(pg);
+}
+
+static void count_failure(void *failures, const Collective *collective, CollectiveState state)
+{
+    (void)collective;
+    *(int *)failures += state == COLLECTIVE_FAILED;
+}
+
+/* Rank 2 ends, with hundreds of calls of the others in the queue: each of them returns, all later
+ * ones do so at once, and the others form a group of their own. */
+static void survivors_body(Rank *rank)
+{
+    enum { CALLS = 300 }; // more than the backend's queue holds
+    int failures = 0;
+    Observer observer = { .see = count_failure, .context = &failures };
+    Work work[CALLS];
+    ProcessGroup pg = { 0 };
+    form(rank, &pg, 1, 3);
+    process_group_observe(&pg, &observer);
+    CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == 3 && !pg.revoked, "the group does not work");
+    if (rank->rank == 2)
+        _exit(EXIT_SUCCESS);
+    for (int i = 0; i < CALLS; i++)
+        work[i] = all_reduce_async(&pg, data, i % 2 == 0 ? LARGE : 10, FLOAT32, REDUCE_SUM);
+    work_wait(work[7]);
+    CHECK(pg.revoked && pg.missing == NOBODY && failures == 1, "%d calls have failed", failures);
+    const double begin = seconds_now();
+    barrier(&pg);
+    CHECK(seconds_now() < begin + TIMEOUT / 2 && failures == 1, "a revoked group still works");
+    backend_tcp.destroy(pg.state, &pg);
+
+    for (int number = 2; number < 4; number++) { // a ticket is the index of the call in the job
+        form(rank, &pg, number, 2);
+        CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == 2, "the survivors cannot go on");
+        process_group_destroy(&pg);
+    }
+    log_info("went on");
+}
+
+static void test_survivors_go_on(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(3, survivors_body, NULL, end);
+    for (int rank = 0; rank < 2; rank++) {
+        if (end[rank].status != 0 || strstr(end[rank].errors, "went on\n") == NULL)
+            fail_msg("rank %d: %d, %s", rank, end[rank].status, end[rank].errors);
+        assert_non_null(strstr(end[rank].errors, "rank 2 is gone: connection closed during "));
+        assert_non_null(strstr(end[rank].errors, ": this rank leaves the group\n"));
+    }
+}
+
+/* Rank 1 does not come to the first group, and comes to the second but makes no call. */
+static void missing_body(Rank *rank)
+{
+    static const int late = 2; // the second group's number
+    ProcessGroup pg = { 0 };
+    rank->args.timeout = 0.3;
+    if (rank->rank == 0) {
+        const double begin = seconds_now();
+        form(rank, &pg, 1, 2);
+        CHECK(pg.revoked && seconds_now() >= begin + 0.3, "rank 1 has come");
+        backend_tcp.destroy(pg.state, &pg);
+    }
+    rank->args.timeout = 2;
+    form(rank, &pg, late, 2);
+    if (rank->rank == 1)
+        raise(SIGSTOP);
+    if (pg.revoked) // the machine is busy
+        return;
+    barrier(&pg);
+    CHECK(pg.revoked && pg.missing == 1, "rank %d is blamed", pg.missing);
+    backend_tcp.destroy(pg.state, &pg);
+}
+
+static void test_the_missing_rank_is_known(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, missing_body, NULL, end);
+    if (end[0].status != 0)
+        fail_msg("%s", end[0].errors);
+}
+
+/* Only rank 0 is there: the others' addresses are not in the store. */
+static void alone_body(Rank *rank)
+{
+    ProcessGroup pg = { .world_size = 2, .rank = 1, .store = &rank->store, .survivor = rank };
+    const double begin = seconds_now();
+    CHECK(mesh_call(&pg, &rank->store, 0, seconds_awake() + 0.2) == -1 && errno == ETIMEDOUT,
+          "an address that nobody has set");
+    CHECK(seconds_now() >= begin + 0.2, "too soon");
+    pg.timeout = 3;
+    CHECK(mesh_connect_timeout(&pg) == 3, "%g s", mesh_connect_timeout(&pg));
+    pg.timeout = 300;
+    CHECK(mesh_connect_timeout(&pg) == FORM_SECONDS, "%g s", mesh_connect_timeout(&pg));
+    pg.survivor = NULL;
+    CHECK(mesh_connect_timeout(&pg) == 300, "%g s", mesh_connect_timeout(&pg));
+}
+
+static void test_forming_has_its_own_timeout(void **state)
+{
+    (void)state;
+    ranks_run_well(1, alone_body, NULL);
+}
+
+/* ---- one wait, step by step ---- */
+
+static int num_replaced; // all-reduces that the group's own algorithm has done
+
+static void replaced(Mesh *mesh, const Collective *collective)
+{
+    (void)mesh, (void)collective;
+    num_replaced++;
+}
+
+static void replaced_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    pg.tcp_all_reduce = replaced;
+    broadcast(&pg, data, 10, FLOAT32, 1);
+    all_gather(&pg, data, data + 100, 10, FLOAT32);
+    CHECK(num_replaced == 0, "another call is replaced");
+    all_reduce(&pg, data, 10, FLOAT32, REDUCE_SUM);
+    all_reduce(&pg, data, LARGE, FLOAT32, REDUCE_SUM);
+    barrier(&pg);
+    CHECK(num_replaced == 3, "%d calls are replaced", num_replaced);
+    pg.tcp_all_reduce = NULL;
+    process_group_destroy(&pg);
+}
+
+static void test_all_reduce_can_be_replaced(void **state)
+{
+    (void)state;
+    ranks_run_well(2, replaced_body, NULL);
+}
+
+static void expect_near(double value, double expected, const char *what)
+{
+    CHECK(fabs(value - expected) < 1e-6, "%s: %g s, not %g s", what, value, expected);
+}
+
+/* Rank 0 waits for rank 1 in vain: at first it looks again and again, if its caller waits; then it
+ * sleeps until it must notify the others. */
+static void wait_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank->args.timeout = 100;
+    rank_join(rank, &pg);
+    barrier(&pg);
+    if (rank->rank == 0) {
+        Mesh *mesh = pg.state;
+        const Collective call = { .pg = &pg, .kind = RECV, .root = 1 };
+        CHECK(mesh->wait.idle_since == 0, "a message has come, and still it is idle");
+        mesh->wait.num_threads = 1;
+        mesh_begin(mesh, &call);
+        expect_near(mesh->wait.next_notice_time, mesh->deadline - 100 + 0.1, "the first notice");
+        double begin = seconds_now();
+        do { // until the machine lets it be quick
+            mesh->wait.idle_since = 0;
+            begin = seconds_now();
+            mesh_wait(mesh, NOBODY, 1);
+        } while (seconds_now() - begin > 0.01);
+        CHECK(mesh->wait.idle_since >= begin && mesh->wait.peer == NOBODY, "it sleeps at once");
+
+        mesh_wait(mesh, NOBODY, 1); // microseconds later
+        mesh->wait.idle_since = seconds_now() - 1;
+        mesh->wait.next_notice_time = seconds_awake() + 0.05;
+        begin = seconds_awake();
+        mesh_wait(mesh, NOBODY, 1);
+        CHECK(seconds_awake() >= begin + 0.04, "it does not sleep");
+        CHECK(mesh->wait.peer == 1, "it waits for rank %d", mesh->wait.peer);
+        const double left = mesh->wait.next_notice_time - seconds_awake();
+        CHECK(left > 0 && left <= 25, "the next notice is due in %g s", left);
+
+        mesh->wait.num_threads = 0; // no caller waits, so the core is for those that compute
+        mesh->wait.idle_since = 0;
+        mesh->wait.next_notice_time = seconds_awake() + 0.05;
+        begin = seconds_awake();
+        mesh_wait(mesh, NOBODY, 1);
+        CHECK(seconds_awake() >= begin + 0.04, "it looks again and again though nobody waits");
+    }
+    store_add(&rank->store, "done", 1);
+    while (store_add(&rank->store, "done", 0) < rank->world_size)
+        usleep(1000); // rank 1 makes no call meanwhile
+    process_group_destroy(&pg);
+}
+
+static void test_one_wait(void **state)
+{
+    (void)state;
+    ranks_run_well(2, wait_body, NULL);
+}
+
+static void core_body(Rank *rank)
+{
+    const int cores = host_num_cores();
+    char text[16];
+    for (int more = 0; more < 2; more++) {
+        ProcessGroup pg;
+        snprintf(text, sizeof text, "%d", cores + more);
+        setenv("LOCAL_WORLD_SIZE", text, 1);
+        rank_join(rank, &pg);
+        CHECK(((Mesh *)pg.state)->has_core == !more, "%s ranks on %d cores", text, cores);
+        process_group_destroy(&pg);
+    }
+    unsetenv("LOCAL_WORLD_SIZE");
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    CHECK(((Mesh *)pg.state)->has_core == (rank->world_size <= cores), "without the variable");
+    process_group_destroy(&pg);
+}
+
+static void test_ranks_with_a_core_each(void **state)
+{
+    (void)state;
+    ranks_run_well(2, core_body, NULL);
+}
+
+/* Ranks 0 and 1 exchange a message while rank 2 waits for them in a barrier, for so long that it
+ * tells them; and rank 2 may leave first, without being missed. */
+static void apart_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    if (rank->rank == 1) {
+        usleep(250 * 1000);
+        pg_send(&pg, data, 10, FLOAT32, 0);
+    } else if (rank->rank == 0) {
+        pg_recv(&pg, data, 10, FLOAT32, 1);
+    }
+    barrier(&pg);
+    if (rank->rank == 1) {
+        store_wait(&rank->store, "rank 2 leaves");
+        usleep(20 * 1000);
+        pg_send(&pg, data, 10, FLOAT32, 0);
+    } else if (rank->rank == 0) {
+        pg_recv(&pg, data, 10, FLOAT32, 1);
+    } else {
+        store_set(&rank->store, "rank 2 leaves", "", 0);
+        store_ping(&rank->store);
+    }
+    backend_tcp.destroy(pg.state, &pg); // without a barrier
+}
+
+static void test_two_ranks_of_three(void **state)
+{
+    (void)state;
+    ranks_run_well(3, apart_body, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_survivors_go_on),
+        cmocka_unit_test(test_the_missing_rank_is_known),
+        cmocka_unit_test(test_forming_has_its_own_timeout),
+        cmocka_unit_test(test_all_reduce_can_be_replaced),
+        cmocka_unit_test(test_one_wait),
+        cmocka_unit_test(test_ranks_with_a_core_each),
+        cmocka_unit_test(test_two_ranks_of_three),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
