@@ -20,7 +20,7 @@ PLANTED       := $(if $(wildcard tests/simulation/plant.sh),$(addprefix $(SIMULA
 SEAM          := $(addprefix -Wl$(comma)--wrap=,socket bind listen connect accept4 getsockname getpeername getsockopt setsockopt send recv shutdown close poll poll_awake seconds_awake eventfd eventfd_write epoll_create1 epoll_ctl epoll_wait clock_gettime pthread_create pthread_join kill getpid _exit comfort_port_owner mem_calloc)
 TORCH_PEERS   := $(patsubst %.c,$(BUILD)/%,$(filter-out $(if $(filter 0,$(EXTRAS)),%/numa_peer.c),$(wildcard tests/against/torch/*.c))) # what tests/against/torch/*.py start
 tests_of       = $(foreach name,$(1),$(call tests_named,test_$(name).c))
-THREADED      := $(call tests_of,net store* tcp on_demand shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* unused gloo* stop snapshots agents)
+THREADED      := $(call tests_of,net store* tcp sockets on_demand shared_memory simulated_network collectives process_group split hierarchy fixed_all_reduce mismatches lost_ranks observer flight* ddp* unused gloo* stop snapshots agents)
 ON_DEVICE     := $(call tests_of,device kernels conv optim model gradients plain) # or TEST_DEVICE=cuda
 sampled        = $(if $(SAMPLE),$(shell tests/sample.sh $(1)),$(1))
 # These start first, and the C programs last, so that no long file runs alone at the end.
@@ -40,7 +40,7 @@ $(TORCH_PEERS): %: %.o $(BUILD)/tests/common/comm/store/store_ops.o $(LIB_BEYOND
 $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(LIB_BEYOND) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
-$(BUILD)/tests/common/comm/tcp/test_mesh: LDFLAGS += -Wl,--wrap=on_demand_form
+$(addprefix $(BUILD)/tests/common/comm/tcp/test_,mesh sockets): LDFLAGS += -Wl,--wrap=on_demand_form
 
 # The tests of the kernels, with kernels built for other widths of vectors: $(BUILD)/widths/MARCH/test_NAME. The
 # library comes last, so that its own kernels are not taken.

@@ -16,7 +16,6 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
-#include "common/comm/tcp/tcp_mesh.h"
 #include "tests/helpers/unit.h"
 
 #define TIMEOUT 300 // seconds allowed for immediate operations on a busy machine
@@ -325,24 +324,6 @@ static void test_long_messages_arrive_whole(void **state)
     close_pair(ends);
 }
 
-static void test_local_address_is_numeric(void **state)
-{
-    (void)state;
-    int port = 0;
-    const int listener = net_listen("", &port); // "::" on most machines
-    const int fd = net_connect("127.0.0.1", port, soon(TIMEOUT));
-    const int accepted = net_accept(listener, soon(TIMEOUT));
-    char address[NI_MAXHOST];
-    assert_int_equal(mesh_local_address(fd, address, sizeof address), 0);
-    assert_string_equal(address, "127.0.0.1");
-    assert_int_equal(mesh_local_address(accepted, address, sizeof address), 0);
-    assert_string_equal(address, "127.0.0.1"); // and not ::ffff:127.0.0.1
-    assert_int_equal(mesh_local_address(fd, address, 9), -1);
-    close(accepted);
-    close(fd);
-    close(listener);
-}
-
 int main(void)
 {
     alarm(900); // nothing here may hang
@@ -359,7 +340,6 @@ int main(void)
         cmocka_unit_test(test_connect_waits_for_the_listener),
         cmocka_unit_test(test_signals_interrupt_nothing),
         cmocka_unit_test(test_long_messages_arrive_whole),
-        cmocka_unit_test(test_local_address_is_numeric),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/comm/tcp/tcp_mesh.h"
 #include "tests/helpers/ranks.h"
 #include "tests/helpers/unit.h"
 
@@ -69,11 +70,14 @@ static void test_killed_rank_is_named_by_all_at_once(void **state)
     }
 }
 
+/* The culprit has waited in an earlier call, and has told the others so. */
 static void stopped_body(Rank *rank)
 {
     const Loss *loss = rank->context;
     ProcessGroup pg;
     rank_join(rank, &pg);
+    if (rank->rank == (loss->culprit + 1) % rank->world_size)
+        usleep(150 * 1000);
     barrier(&pg);
     if (rank->rank == loss->culprit)
         raise(SIGSTOP);
@@ -136,15 +140,92 @@ static void test_deadly_embrace(void **state)
         expect_error(end, rank, text);
 }
 
-/* Replaces the C library's: counts messages. */
+/* Replace the C library's: count messages, of which the kernel takes a half at most on request, and
+ * report a rank's pause before it ends. */
 static int num_sent;
+static bool takes_half;
 
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
     ssize_t (*real)(int, const void *, size_t, int) = NULL;
     *(void **)&real = dlsym(RTLD_NEXT, "send");
     num_sent++;
-    return real(fd, data, bytes, flags);
+    return real(fd, data, takes_half ? bytes / 2 : bytes, flags);
+}
+
+int poll(struct pollfd *polled, nfds_t count, int timeout)
+{
+    int (*real)(struct pollfd *, nfds_t, int) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "poll");
+    if (count == 0 && timeout >= 100)
+        log_info("pauses for %d ms", timeout);
+    return real(polled, count, timeout);
+}
+
+/* The launcher blames the first process to end, which must be the culprit. */
+static void test_the_others_end_a_little_later(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, killed_body, (void *)&(Loss){ long_sum, 1 }, end);
+    expect_error(end, 0, "pauses for 200 ms\n");
+}
+
+/* A peer that has room for half a notice gets no more of them, since the next would not begin where
+ * it expects one. */
+static void half_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    barrier(&pg);
+    Mesh *mesh = pg.state;
+    num_sent = 0;
+    mesh_notify(mesh, NOTICE_ALIVE, NOBODY);
+    takes_half = true;
+    mesh_notify(mesh, NOTICE_ALIVE, NOBODY);
+    takes_half = false;
+    CHECK(num_sent == 2, "%d notices for one rank", num_sent);
+    mesh_notify(mesh, NOTICE_ALIVE, NOBODY);
+    CHECK(num_sent == 2, "it is sent another one");
+    store_add(&rank->store, "done", 1);
+    while (store_add(&rank->store, "done", 0) < rank->world_size)
+        usleep(1000);
+}
+
+static void test_half_a_notice_is_the_last(void **state)
+{
+    (void)state;
+    ranks_run_well(2, half_body, NULL);
+}
+
+/* Rank 0 only sends, so it never waits; rank 1 has given up, and does not end. */
+static void never_waits_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    barrier(&pg);
+    if (rank->rank == 1) {
+        const Notice why = { .kind = NOTICE_ABORT, .waits_for = NOBODY, .text = "the reason" };
+        const int fd = ((Mesh *)pg.state)->peer[0].notices;
+        CHECK(send(fd, &why, sizeof why, 0) == sizeof why, "not sent");
+        store_set(&rank->store, "sent", "", 0);
+        store_ping(&rank->store);
+        raise(SIGSTOP);
+    }
+    store_wait(&rank->store, "sent");
+    for (int i = 0; i < 20; i++) {
+        usleep(2000);
+        pg_send(&pg, data, 1, FLOAT32, 1);
+    }
+    die("it has not read the notice");
+}
+
+static void test_a_rank_that_never_waits_reads_notices(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, never_waits_body, NULL, end);
+    expect_error(end, 0, "fatal: the reason\n");
 }
 
 static void keep_alive_for(ProcessGroup *pg, double seconds)
@@ -205,6 +286,9 @@ int main(void)
         cmocka_unit_test(test_deadly_embrace),
         cmocka_unit_test(test_rank_that_is_late_but_alive),
         cmocka_unit_test(test_rank_that_was_alive_and_stops),
+        cmocka_unit_test(test_the_others_end_a_little_later),
+        cmocka_unit_test(test_half_a_notice_is_the_last),
+        cmocka_unit_test(test_a_rank_that_never_waits_reads_notices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -270,10 +270,17 @@ static void test_notices_that_make_no_sense(void **state)
     static const char unknown[] = "rank 1 calls something unknown (is it another version",
                       gone[] = "rank 1 is gone: connection closed during";
     const Nonsense cases[] = {
-        { { .call = { .kind = -1 } }, unknown }, { { .call = { .kind = RECV + 1 } }, unknown },
-        { { .call = { .type = -1 } }, unknown }, { { .call = { .type = NUM_DTYPES } }, unknown },
-        { { .call = { .op = -1 } }, unknown },   { { .call = { .op = REDUCE_MIN + 1 } }, unknown },
-        { { .waits_for = -1 }, gone },           { { .waits_for = 2 }, gone },
+        { { .call = { .kind = -1 } }, unknown },
+        { { .call = { .kind = RECV + 1 } }, unknown },
+        { { .call = { .type = -1 } }, unknown },
+        { { .call = { .type = NUM_DTYPES } }, unknown },
+        { { .call = { .op = -1 } }, unknown },
+        { { .call = { .op = REDUCE_MIN + 1 } }, unknown },
+        { { .waits_for = -1 }, gone },
+        { { .waits_for = 2 }, gone },
+        { { .kind = NOTICE_ABORT, .waits_for = 1, .text = "the reason" }, "fatal: the reason\n" },
+        { { .kind = NOTICE_ABORT, .waits_for = 0, .call = { .count = 5 } }, // after a stop
+          "fatal: the others gave up waiting for this rank in all_reduce #0 of 5 float32 (sum)" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         RankEnd end[MAX_RANKS];

@@ -1,0 +1,348 @@
+/* Connections of sockets alone, as between machines: messages in pieces of a few bytes, interrupted
+ * calls, headers and openings that no rank of this group sends, and ranks that cannot be reached.
+ */
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/comfort.h"
+#include "common/base/log.h"
+#include "common/comm/store/net.h"
+#include "common/comm/tcp/tcp_mesh.h"
+#include "tests/common/comm/collective_cases.h"
+#include "tests/helpers/ranks.h"
+#include "tests/helpers/unit.h"
+
+#define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
+#define TIMEOUT 200.0 // seconds
+
+static float data[LARGE];
+
+bool __wrap_on_demand_form(Mesh *mesh, const ProcessGroup *pg);
+
+bool __wrap_on_demand_form(Mesh *mesh, const ProcessGroup *pg)
+{
+    (void)mesh, (void)pg;
+    return false;
+}
+
+static size_t most; // bytes that a call moves at most; 0 for any number
+
+/* Shortens a message to `most` bytes. Returns false if this call is to be interrupted instead. */
+static bool shorten(struct msghdr *message, struct iovec part[2])
+{
+    static unsigned calls;
+    memcpy(part, message->msg_iov, 2 * sizeof *part);
+    message->msg_iov = part;
+    if (most == 0)
+        return true;
+    if (part[0].iov_len > most)
+        part[0].iov_len = most;
+    if (part[0].iov_len + part[1].iov_len > most)
+        part[1].iov_len = most - part[0].iov_len;
+    return ++calls % 7 > 0 || (errno = EINTR, false);
+}
+
+/* Replace the C library's. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    ssize_t (*real)(int, const struct msghdr *, int) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "sendmsg");
+    struct msghdr own = *message;
+    struct iovec part[2];
+    return shorten(&own, part) ? real(fd, &own, flags) : -1;
+}
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    ssize_t (*real)(int, struct msghdr *, int) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "recvmsg");
+    struct msghdr own = *message;
+    struct iovec part[2];
+    return shorten(&own, part) ? real(fd, &own, flags) : -1;
+}
+
+static void cases_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    collective_cases_run(&pg);
+    process_group_destroy(&pg);
+}
+
+static void test_all_collectives(void **state)
+{
+    (void)state;
+    for (int world_size = 1; world_size <= 4; world_size++)
+        ranks_run_well(world_size, cases_body, NULL);
+}
+
+static void pieces_body(Rank *rank)
+{
+    static double sums[300];
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    for (most = 1; most < 200; most += most < 20 ? 3 : 59)
+        for (size_t count = 0; count <= 300; count = 3 * count + 1) {
+            for (size_t i = 0; i < count; i++)
+                sums[i] = (double)i + pg.rank;
+            reduce(&pg, sums, count, FLOAT64, REDUCE_SUM, 1); // adds to what arrives
+            broadcast(&pg, sums, count, FLOAT64, 1);
+            for (size_t i = 0; i < count; i++)
+                CHECK(sums[i] == 3 * (double)i + 3, "%zu in pieces of %zu: %g", i, most, sums[i]);
+        }
+    process_group_destroy(&pg);
+}
+
+static void test_messages_in_pieces(void **state)
+{
+    (void)state;
+    ranks_run_well(3, pieces_body, NULL);
+}
+
+/* How a message begins (tcp_exchange.c). */
+typedef struct {
+    CollectiveId call;
+    uint64_t magic, bytes;
+} Header;
+
+#define MAGIC UINT64_C(0x6464702e74637032)
+
+/* A header that rank 1 sends before its first message. */
+typedef struct {
+    Header header;
+    const char *text; // error with which rank 0 ends
+} Heading;
+
+static void heading_body(Rank *rank)
+{
+    const Heading *heading = rank->context;
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    if (rank->rank == 1) {
+        const int fd = ((Mesh *)pg.state)->peer[0].data;
+        SYS_CHECK(net_send(fd, &heading->header, sizeof(Header), seconds_now() + TIMEOUT));
+        raise(SIGSTOP);
+    }
+    pg_recv(&pg, data, 10, FLOAT32, 1);
+}
+
+static void test_headers_that_are_not_due(void **state)
+{
+    (void)state;
+    static const char foreign[] = "rank 0 does not understand rank 1: are they the same program?";
+    const CollectiveId due = { .count = 10, .kind = SEND, .root = 0 };
+    CollectiveId other = due;
+    other.sequence = 5;
+    const Heading headings[] = {
+        { { due, MAGIC + 1, 40 }, foreign },
+        { { due, MAGIC, 41 }, foreign },
+        { { other, MAGIC + 1, 40 }, foreign },
+        { { other, MAGIC, 40 },
+          "rank 0 calls recv #0 of 10 float32 from rank 1, rank 1 calls "
+          "send #5 of 10 float32 to rank 0" },
+    };
+    for (size_t i = 0; i < sizeof headings / sizeof *headings; i++) {
+        RankEnd end[MAX_RANKS];
+        ranks_run(2, heading_body, (void *)&headings[i], end);
+        expect_error(end, 0, headings[i].text);
+    }
+}
+
+/* Rank 1 ends in the middle of a message, or before it has read one. */
+static void broken_body(Rank *rank)
+{
+    const bool sends = rank->context != NULL;
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    barrier(&pg);
+    if (rank->rank == 1) {
+        const Peer *peer = ((Mesh *)pg.state)->peer;
+        if (!sends) {
+            const Header header = { { .count = LARGE, .kind = SEND, .sequence = 1 },
+                                    MAGIC,
+                                    sizeof data };
+            SYS_CHECK(net_send(peer->data, &header, sizeof header, seconds_now() + TIMEOUT));
+        }
+        shutdown(peer->data, SHUT_RDWR); // the notices stay, and have no reason
+        raise(SIGSTOP);
+    }
+    if (sends)
+        pg_send(&pg, data, LARGE, FLOAT32, 1);
+    else
+        pg_recv(&pg, data, LARGE, FLOAT32, 1);
+}
+
+static void test_a_connection_that_breaks(void **state)
+{
+    (void)state;
+    for (int sends = 0; sends < 2; sends++) {
+        RankEnd end[MAX_RANKS];
+        ranks_run(2, broken_body, sends ? "sends" : NULL, end);
+        expect_error_at_once(end, 0,
+                             sends ? "rank 1 is gone: connection closed during send #1 of"
+                                   : "rank 1 is gone: connection closed during recv #1 of");
+    }
+}
+
+/* ---- forming ---- */
+
+/* A rank's first message (tcp_mesh.c). */
+typedef struct {
+    Key256 key;
+    int32_t caller, answerer, channel;
+} Opening;
+
+static bool is_welcome(Store *store, const Opening *opening)
+{
+    ProcessGroup pg = { .store = store, .number = 1 };
+    const int fd = mesh_call(&pg, store, 0, seconds_now() + TIMEOUT);
+    SYS_CHECK(fd);
+    char answer = 0;
+    net_send(fd, opening, sizeof *opening, seconds_now() + TIMEOUT);
+    return net_recv(fd, &answer, 1, seconds_now() + TIMEOUT) == 0 && answer == HANDSHAKE_WELCOME;
+}
+
+/* Rank 1 is played by hand: it opens each channel once, and no more. */
+static void by_hand_body(Rank *rank)
+{
+    ProcessGroup pg;
+    if (rank->rank == 1) {
+        struct {
+            char version[8];
+            Key256 key;
+        } offer;
+        store_set(&rank->store, "group 1/agreement 0", "", 0);
+        store_get(&rank->store, "group 1/tcp version 0", &offer, sizeof offer);
+        Opening opening = { offer.key, 1, 0, 1 };
+        CHECK(is_welcome(&rank->store, &opening), "the notices are turned away");
+        CHECK(!is_welcome(&rank->store, &opening), "the notices are opened twice");
+        opening.channel = 0;
+        CHECK(is_welcome(&rank->store, &opening), "the data is turned away");
+        return;
+    }
+    rank_join(rank, &pg);
+    barrier(&pg);
+}
+
+static void test_channels_are_opened_once(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, by_hand_body, NULL, end);
+    assert_int_equal(end[1].status, 0);
+    expect_error(end, 0, "rank 1 is gone");
+}
+
+/* Rank 1 agrees with rank 0, and never connects. */
+static void absent_body(Rank *rank)
+{
+    ProcessGroup pg;
+    if (rank->rank == 1) {
+        store_set(&rank->store, "group 1/agreement 0", "", 0);
+        store_wait(&rank->store, "group 1/tcp address 0");
+        raise(SIGSTOP);
+    }
+    rank_join(rank, &pg);
+}
+
+static void test_a_rank_that_does_not_connect(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    char text[64];
+    const double seconds = ranks_run_into_timeout(2, 0.5, absent_body, NULL,
+                                                  "rank 1 did not connect to 127.0.0.1 ", end);
+    snprintf(text, sizeof text, " within %g s: Connection timed out", seconds);
+    expect_error(end, 0, text);
+    assert_true(end[0].seconds >= seconds);
+}
+
+/* Rank 0 is played by hand, with this address in the store; NULL for that of a program which
+ * answers, but is no rank. */
+static void unreachable_body(Rank *rank)
+{
+    const char *address = rank->context;
+    ProcessGroup pg;
+    if (rank->rank == 1)
+        rank_join(rank, &pg);
+    char own[64], offer[8 + sizeof(Key256)] = { 0 };
+    int port = 0;
+    const int listener = net_listen("127.0.0.1", &port);
+    snprintf(own, sizeof own, "127.0.0.1 %d", port);
+    address = address != NULL ? address : own;
+    memcpy(offer, has_extras ? "ddp.tcpA" : "ddp.tcpB", 8);
+    store_set(&rank->store, "group 1/tcp version 0", offer, sizeof offer);
+    store_set(&rank->store, "group 1/tcp address 0", address, strlen(address));
+    store_set(&rank->store, "group 1/agreement 0", "", 0);
+    store_ping(&rank->store);
+    const int fd = address == own ? net_accept(listener, seconds_now() + TIMEOUT) : -1;
+    if (fd >= 0)
+        net_send(fd, "x", 1, seconds_now() + TIMEOUT);
+}
+
+static void test_addresses_of_no_rank(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, unreachable_body, NULL, end);
+    expect_error_at_once(end, 1, "fatal: cannot reach rank 0: ");
+    ranks_run(2, unreachable_body, "nowhere", end);
+    expect_error_at_once(end, 1, "the store's group 1/tcp address 0 is \"nowhere\", no address");
+}
+
+/* Each process may open as many files as context says. */
+static void few_descriptors_body(Rank *rank)
+{
+    const rlim_t most_files = *(const rlim_t *)rank->context;
+    SYS_CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ most_files, most_files }));
+    cases_body(rank);
+}
+
+static void test_descriptors_are_counted_first(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, few_descriptors_body, &(rlim_t){ 64 + 3 - 1 }, end);
+    expect_error(end, 0, "2 ranks take 67 descriptors here, and a process may open 66: raise");
+    ranks_run_well(2, few_descriptors_body, &(rlim_t){ 64 + 3 });
+}
+
+/* Where the others reach this rank: where it reaches the store, unless that is loopback and the
+ * store's name is not. */
+static void address_body(Rank *rank)
+{
+    char address[MESH_ADDRESS_BYTES];
+    const ProcessGroup pg = { .store = &rank->store };
+    close(mesh_listen(&pg, address));
+    CHECK(strncmp(address, "127.0.0.1 ", 10) == 0, "at %s", address);
+    strcpy(rank->store.host, "203.0.113.7"); // for documentation only (RFC 5737)
+    close(mesh_listen(&pg, address));
+    CHECK(strncmp(address, "203.0.113.7 ", 12) == 0, "at %s", address);
+}
+
+static void test_where_a_rank_listens(void **state)
+{
+    (void)state;
+    ranks_run_well(1, address_body, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_collectives),
+        cmocka_unit_test(test_messages_in_pieces),
+        cmocka_unit_test(test_headers_that_are_not_due),
+        cmocka_unit_test(test_a_connection_that_breaks),
+        cmocka_unit_test(test_channels_are_opened_once),
+        cmocka_unit_test(test_a_rank_that_does_not_connect),
+        cmocka_unit_test(test_addresses_of_no_rank),
+        cmocka_unit_test(test_descriptors_are_counted_first),
+        cmocka_unit_test(test_where_a_rank_listens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
