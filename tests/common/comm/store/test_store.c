@@ -81,8 +81,8 @@ static void test_largest_key_and_value(void **state)
 {
     Fixture *f = *state;
     const size_t size = 8 << 20;
-    char *value = mem_calloc(size, 1), *back = mem_calloc(size, 1), *key = mem_calloc(8001, 1);
-    memset(key, 'k', 8000);
+    char *value = mem_calloc(size, 1), *back = mem_calloc(size, 1), *key = mem_calloc(8192, 1);
+    memset(key, 'k', 8191); // and a slash in front of it
     for (size_t i = 0; i < size; i++)
         value[i] = (char)(i * 31 >> 3);
     store_set(&f->a, key, value, size);

@@ -100,6 +100,48 @@ static int num_descriptors(void)
     return count;
 }
 
+static size_t count_clients(const StoreServer *server, int standing)
+{
+    size_t count = 0;
+    const Client *client;
+    TAILQ_FOREACH(client, &server->clients[standing], next)
+    {
+        count++;
+    }
+    return count;
+}
+
+static int highest_descriptor(const StoreServer *server)
+{
+    int highest = 0;
+    const Client *client;
+    TAILQ_FOREACH(client, &server->clients[PROVEN], next)
+    {
+        highest = client->fd > highest ? client->fd : highest;
+    }
+    return highest;
+}
+
+/* A server in a process that may open few files leaves half of them to other uses. */
+static void test_the_spare_descriptors(void **state)
+{
+    (void)state;
+    static const int limits[][2] = { { 100, 50 }, { 128, 64 }, { 129, 65 }, { 200, 136 } };
+    for (int i = 0; i < 4; i++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            const rlim_t most = (rlim_t)limits[i][0];
+            int port = 0;
+            if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){ most, most }) < 0)
+                _exit(0);
+            _exit((int)store_server_start("127.0.0.1", &port, NULL)->max_fd);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        assert_int_equal(WEXITSTATUS(status), limits[i][1]);
+    }
+}
+
 /* Any number of clients in another process leave this process descriptors for its other work, even
  * if they send requests. Clients that only send VALIDATE have a share of their own. */
 static void test_descriptors_are_kept_free(void **state)
@@ -114,6 +156,15 @@ static void test_descriptors_are_kept_free(void **state)
             assert_in_range(num_descriptors(), LIMIT / 2, LIMIT - SPARE + 2);
         else
             assert_in_range(num_descriptors(), (LIMIT - SPARE) / 8, (LIMIT - SPARE) / 8 + 16);
+        pause_server(server);
+        assert_int_equal(num_servers, 2);
+        assert_int_equal(server->num_clients[asks ? PROVEN : UNPROVEN],
+                         count_clients(server, asks ? PROVEN : UNPROVEN));
+        if (asks)
+            assert_int_equal(highest_descriptor(server), server->max_fd);
+        else
+            assert_int_equal(server->num_clients[UNPROVEN], server->max_fd / 8 / 2);
+        assert_int_equal(thread_start(&server->thread, serve, server), 0);
         end_clients(clients);
         store_server_stop(server);
     }
@@ -359,6 +410,7 @@ int main(void)
     alarm(900); // nothing here may hang
     const struct CMUnitTest tests[] = {
         with_server(test_crowds_come_and_go),
+        cmocka_unit_test(test_the_spare_descriptors),
         with_server(test_descriptors_are_kept_free),
         with_server(test_the_unproven_make_room),
         cmocka_unit_test(test_servers_share_descriptors),

@@ -109,7 +109,7 @@ static void test_who_cannot_serve_says_why(void **state)
 {
     (void)state;
     expect_death(serve_without_descriptors, net_free_port(),
-                 "cannot serve the store at 127.0.0.1:%d: Too many open files");
+                 "cannot serve the store at 127.0.0.1:%d: Too many open files\n");
 }
 
 /* PyTorch's rule for TCPStore's agent: the values that count as true; the port must be its own. */
@@ -136,6 +136,8 @@ static void test_agent_that_serves_already(void **state)
         else
             expect_death(serve, port,
                          "cannot serve the store at 127.0.0.1:%d: Address already in use");
+        if (!cases[i].serves)
+            assert_non_null(strstr(err, " (MASTER_PORT may be changed)\n"));
     }
     store_server_stop(agent);
     forget_launcher();
@@ -197,6 +199,8 @@ static void test_attempts_do_not_see_each_others_keys(void **state)
     int port = 0;
     StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
     expect_success(look_for_key, 0, port);
+    setenv("TORCHELASTIC_RUN_ID", "", 1); // as if it were not set
+    expect_success(look_for_key, 2, port);
     setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
     expect_success(look_for_key, 1, port);
     setenv("TORCHELASTIC_RUN_ID", "job 7", 1);
@@ -210,8 +214,44 @@ static void test_attempts_do_not_see_each_others_keys(void **state)
     if (has_extras)
         assert_int_equal(store_num_keys(&store), 4); // and init/
     store_free(&store);
+
+    char id[120] = ""; // as long as the prefix holds, and one letter more
+    unsetenv("TORCHELASTIC_RESTART_COUNT");
+    setenv("TORCHELASTIC_RUN_ID", memset(id, 'i', 118), 1);
+    expect_success(look_for_key, 0, port);
+    setenv("TORCHELASTIC_RUN_ID", memset(id, 'i', 119), 1);
+    expect_death(look_for_key, port, "TORCHELASTIC_RUN_ID is too long: ddp.c/iii");
     store_server_stop(server);
     forget_launcher();
+}
+
+/* Rank 0 serves, at a port that other machines reach; so does rank 1, in a job with a secret. */
+static void serve_all(int rank, int port)
+{
+    Store store;
+    if (rank == 1)
+        secret_make();
+    store_init(&store, named, port, rank < 2, TIMEOUT);
+}
+
+static void test_an_open_store_is_reported(void **state)
+{
+    (void)state;
+    static const char report[] = "this job has no secret: whoever reaches 0.0.0.0:";
+    named = "0.0.0.0";
+    expect_success(serve_all, 0, net_free_port());
+    assert_non_null(strstr(err, report));
+    expect_success(serve_all, 1, net_free_port());
+    assert_int_equal(strstr(err, report) == NULL, has_extras);
+    named = "127.0.0.1";
+    expect_success(serve_all, 0, net_free_port());
+    assert_null(strstr(err, "secret"));
+    int port = 0;
+    named = "0.0.0.0";
+    StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
+    expect_success(serve_all, 2, port);
+    assert_null(strstr(err, "secret"));
+    store_server_stop(server);
 }
 
 static void wait_for_never(int rank, int port)
@@ -228,7 +268,7 @@ static void put_long_key(int rank, int port)
 {
     Store store;
     (void)rank;
-    char key[10000] = "";
+    char key[8193] = ""; // one too many
     memset(key, 'k', sizeof key - 1);
     if (store_connect(&store, "127.0.0.1", port, TIMEOUT))
         store_set(&store, key, "", 0);
@@ -242,14 +282,13 @@ static void put_long_value(int rank, int port)
         store_set(&store, "key", mem_calloc((8 << 20) + 1, 1), (8 << 20) + 1);
 }
 
-/* Names a host one letter longer than the buffer. */
+/* Names a host one letter longer than the buffer; rank 1 one that fits. */
 static void name_long_host(int rank, int port)
 {
-    (void)rank;
     Store store;
     char host[sizeof store.host + 1] = "";
-    memset(host, 'h', sizeof store.host);
-    store_connect(&store, host, port, brief);
+    memset(host, 'h', sizeof store.host - (size_t)rank);
+    CHECK(!store_connect(&store, host, port, brief), "a host of this name");
 }
 
 static void test_failed_calls_name_store_and_key(void **state)
@@ -261,6 +300,7 @@ static void test_failed_calls_name_store_and_key(void **state)
     expect_death(put_long_key, port, "this key is too long");
     expect_death(put_long_value, port, "a value may have 8 MiB at most");
     expect_death(name_long_host, port, "the name of the store's host is too long: hhh");
+    expect_success(name_long_host, 1, port);
     const Rank waiter = start_rank(wait_for_never, 1, port);
     Store store;
     assert_true(store_connect(&store, "127.0.0.1", port, TIMEOUT));
@@ -368,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_agent_that_is_gone),
         cmocka_unit_test(test_addresses_that_are_none),
         cmocka_unit_test(test_attempts_do_not_see_each_others_keys),
+        cmocka_unit_test(test_an_open_store_is_reported),
         cmocka_unit_test(test_failed_calls_name_store_and_key),
         cmocka_unit_test(test_a_store_that_may_fail),
         cmocka_unit_test(test_a_store_that_is_there_at_the_last_moment),

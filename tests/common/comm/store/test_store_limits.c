@@ -148,6 +148,119 @@ static void test_full_table_refuses_whoever_fills_it(void **state)
     }
 }
 
+/* What a client may have in memory, and what of it the table may use: one byte more is refused. */
+static void test_memory_to_the_byte(void **state)
+{
+    (void)state;
+    const size_t most = STORE_MAX_MEMORY, reserve = STORE_RESERVE, share = STORE_SHARE;
+    const struct {
+        size_t stored, unread, received, growth;
+        size_t used; // by all, at most
+    } cases[] = {
+        { 0, 0, 0, 1, most - reserve - 1 }, // the table grows
+        { 0, 0, 0, 0, most },
+        { share - 1, 0, 0, 1, most - reserve - 1 },
+        { share, 0, 0, 1, most - 2 * reserve - 1 }, // more than a share
+        { share, 0, 1, 0, most - reserve },
+        { 1, share - 2, 1, 0, most },
+        { 1, share - 1, 1, 0, most - reserve },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t more = 0; more < 2; more++) {
+            Service service = { .bytes = cases[i].used + more };
+            Client client = { .service = &service,
+                              .stored = cases[i].stored,
+                              .unread = cases[i].unread,
+                              .in.capacity = cases[i].received };
+            assert_int_equal(service_has_room(&client, cases[i].growth), more == 0);
+            assert_int_equal(client.stored, cases[i].stored + cases[i].growth);
+        }
+    const size_t reply = sizeof(Item) + sizeof(Value) + 4;
+    for (size_t more = 0; more < 2; more++) {
+        Service service = { 0 };
+        Client client = { .service = &service,
+                          .validated = true,
+                          .unread = STORE_MAX_BUFFER - reply + more };
+        LIST_INSERT_HEAD(&service.unread, &client, of_unread);
+        assert_int_equal(service_feed(&client, BYTES(PING("ping"))), more == 0);
+        client.unread = reply;
+        service_remove(&client);
+    }
+}
+
+/* A request of 64 MiB, and one byte more. */
+static void test_the_longest_request(void **state)
+{
+    (void)state;
+    const size_t value = 8 << 20, others = 1 + 8 + 8 * (8 + 1 + 8);
+    uint8_t *data = calloc(STORE_MAX_BUFFER + 1, 1);
+    for (size_t more = 0; more < 2; more++) {
+        uint8_t *at = data;
+        *at++ = STORE_MULTI_SET;
+        *at = 8;
+        at += 8;
+        for (int i = 0; i < 8; i++) {
+            *at = 1; // a key of one byte
+            at += 8 + 1;
+            const uint64_t size = i < 7 ? value : value - others + more;
+            memcpy(at, &size, sizeof size);
+            at += sizeof size + size;
+        }
+        assert_int_equal(at - data, STORE_MAX_BUFFER + more);
+        RequestMeasure measure = { 0 };
+        assert_int_equal(request_measure(&measure, data, (size_t)(at - data)),
+                         more == 0 ? REQUEST_WHOLE : REQUEST_NONSENSE);
+        assert_true(more > 0 || measure.bytes == STORE_MAX_BUFFER);
+    }
+    free(data);
+}
+
+/* The first watched key that a client sets is remembered, if KEY/gone fits. */
+static void test_watched_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t lengths[2]; // of the keys that it sets, of letters w
+        size_t watched; // which is remembered, by length; 0 for none
+    } cases[] = { { { 1, 3 }, 3 }, { { 2, 3 }, 2 }, { { 258, 2 }, 258 }, { { 259, 1 }, 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Service service = { .watched = "ww" };
+        Client client = { .service = &service, .validated = true };
+        for (int j = 0; j < 2; j++) {
+            uint8_t letters[300];
+            memset(letters, 'w', sizeof letters);
+            Bytes request = { 0 };
+            bytes_put_u8(&request, STORE_SET);
+            bytes_put_blob(&request, (Blob){ letters, cases[i].lengths[j] });
+            bytes_put_blob(&request, blob_of("1"));
+            assert_true(service_feed(&client, request.data, request.count));
+            bytes_free(&request);
+        }
+        assert_int_equal(strspn(client.gone_key, "w"), cases[i].watched);
+        assert_string_equal(client.gone_key + cases[i].watched,
+                            cases[i].watched > 0 ? "/gone" : "");
+        const int64_t before = service.num_values;
+        service_remove(&client);
+        assert_int_equal(service.num_values, before + (cases[i].watched > 0));
+        service_free(&service);
+    }
+}
+
+/* What shows a server that a client knows the job: a request, where there is no secret. */
+static void test_what_proves_a_client(void **state)
+{
+    (void)state;
+    for (int secret = 0; secret < 2; secret++) {
+        Service service = { .reports_secret = secret };
+        Client client = { .service = &service };
+        assert_true(service_feed(&client, BYTES(VALIDATE PING("ping"))));
+        assert_false(client.proven);
+        assert_true(service_feed(&client, BYTES(GET("a"))));
+        assert_int_equal(client.proven, !secret);
+        service_remove(&client);
+    }
+}
+
 /* A client that has stored much leaves a reserve for those that store little, which continue. A
  * table that is full for all clients can still be read and emptied. */
 static void test_full_table_keeps_the_ranks(void **state)
@@ -224,7 +337,7 @@ static void test_table_counts_what_memory_costs(void **state)
         }
     }
     const size_t taken = mallinfo2().uordblks - before;
-    assert_in_range(service.bytes, taken - taken / 50, taken + taken / 50);
+    assert_in_range(service.bytes, taken - (32 << 10), taken + (32 << 10)); // of 8 MB
     service_remove(&waiting);
     service_free(&service);
     free((void *)text);
@@ -335,6 +448,10 @@ int main(void)
         cmocka_unit_test(test_absurd_lengths_are_hung_up_on_at_once),
         cmocka_unit_test(test_requests_and_replies_are_kept_up_to_a_limit),
         cmocka_unit_test(test_full_table_refuses_whoever_fills_it),
+        cmocka_unit_test(test_memory_to_the_byte),
+        cmocka_unit_test(test_the_longest_request),
+        cmocka_unit_test(test_watched_keys),
+        cmocka_unit_test(test_what_proves_a_client),
         cmocka_unit_test(test_full_table_keeps_the_ranks),
         cmocka_unit_test(test_table_counts_what_memory_costs),
         cmocka_unit_test(test_random_requests),

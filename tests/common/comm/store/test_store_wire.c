@@ -193,6 +193,12 @@ static void get_key(int rank, int port)
     store_get(&store, "k", NULL, 0);
 }
 
+static void join_for_long(int rank, int port)
+{
+    Store store;
+    store_init(&store, "localhost", port, rank > 0, TIMEOUT);
+}
+
 static void test_servers_that_are_none(void **state)
 {
     (void)state;
@@ -208,6 +214,8 @@ static void test_servers_that_are_none(void **state)
         { true, "\7", 1, "WAIT k: the answer makes no sense" },
         { true, "\0\4\0\0\0\0\0\0\0v", 10, "store at 127.0.0.1:%d: GET k: no answer within %g s" },
         { true, "\0\xff\xff\xff\xff\xff\xff\xff\xff", 9, "GET k: the answer makes no sense" },
+        { true, "\0\0\0\0\4\0\0\0\0", 9, "GET k: no answer within %2$g s" }, // 64 MiB may come
+        { true, "\0\1\0\0\4\0\0\0\0", 9, "GET k: the answer makes no sense" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Puppet puppet = { .echoes = cases[i].echoes,
@@ -216,6 +224,9 @@ static void test_servers_that_are_none(void **state)
                                 .expected_bytes = sizeof puppet.received };
         expect_death_by(&puppet, play_server, get_key, cases[i].line);
     }
+    const Puppet browser = { .answer = "HTTP/1.1 400", .answer_bytes = 12, .expected_bytes = 128 };
+    expect_death_by(&browser, play_server, join_for_long,
+                    "no store at localhost:%d within 600 s (what answers there is no store)");
 }
 
 int main(void)

@@ -1,0 +1,403 @@
+/* The calls of net.h over a C library that fails on request: interrupted, slow and aborted ones,
+ * names with several addresses or none, a connection to itself; and its limits and messages. */
+#include <dlfcn.h>
+#include <netdb.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "common/base/log.h"
+#include "common/comm/store/net.h"
+#include "tests/helpers/child.h"
+
+#define TIMEOUT 300 // seconds allowed for immediate operations on a busy machine
+
+/* ---- the C library ---- */
+
+typedef struct {
+    const char *call; // which call fails
+    int error;
+} Fault;
+
+static Fault plan[8]; // the next ones, in this order
+static int num_connects, num_lookups;
+static bool connects_to_itself;
+
+#define PLAN(...) memcpy(plan, (Fault[8]){ __VA_ARGS__ }, sizeof plan)
+
+/* Returns whether this call is the next of the plan, and is to fail. */
+static bool fails(const char *call)
+{
+    if (plan[0].call == NULL || strcmp(plan[0].call, call) != 0)
+        return false;
+    errno = plan[0].error;
+    memmove(plan, plan + 1, sizeof plan - sizeof *plan);
+    return true;
+}
+
+#define REAL(name, ...) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))(__VA_ARGS__)
+
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+    return fails("send") ? -1 : REAL(send, fd, data, bytes, flags);
+}
+
+ssize_t recv(int fd, void *data, size_t bytes, int flags)
+{
+    return fails("recv") ? -1 : REAL(recv, fd, data, bytes, flags);
+}
+
+int ppoll(struct pollfd *polled, nfds_t count, const struct timespec *time, const sigset_t *mask)
+{
+    return fails("ppoll") ? -1 : REAL(ppoll, polled, count, time, mask);
+}
+
+int accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags)
+{
+    return fails("accept4") ? -1 : REAL(accept4, fd, address, bytes, flags);
+}
+
+int connect(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+    num_connects++;
+    if (connects_to_itself)
+        bind(fd, address, bytes);
+    const int result = REAL(connect, fd, address, bytes);
+    return fails("connect") ? -1 : result;
+}
+
+int getsockopt(int fd, int level, int option, void *value, socklen_t *bytes)
+{
+    if (option != SO_ERROR || !fails("SO_ERROR"))
+        return REAL(getsockopt, fd, level, option, value, bytes);
+    *(int *)value = errno;
+    return 0;
+}
+
+/* Knows five names besides the usual ones. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                struct addrinfo **found)
+{
+    static const char *const names[][3] = {
+        { "own.test", "127.0.1.1" }, // as many systems resolve their own name
+        { "own6.test", "::1" },       { "both.test", "::1", "127.0.0.1" },
+        { "slow.test", "127.0.0.1" }, { "localhost", "::1", "127.0.0.1" },
+    };
+    const char *address = host, *next = NULL;
+    num_lookups++;
+    if (fails("getaddrinfo"))
+        return EAI_SYSTEM;
+    if (host != NULL && strcmp(host, "none.test") == 0)
+        return EAI_NONAME;
+    if (host != NULL && strcmp(host, "slow.test") == 0)
+        usleep(1200 * 1000);
+    for (size_t i = 0; host != NULL && i < LENGTH(names); i++)
+        if (strcmp(host, names[i][0]) == 0) {
+            address = names[i][1];
+            next = names[i][2];
+        }
+    const int failure = REAL(getaddrinfo, address, service, hints, found);
+    if (failure == 0 && next != NULL)
+        return REAL(getaddrinfo, next, service, hints, &(*found)->ai_next);
+    return failure;
+}
+
+static double soon(double seconds)
+{
+    return seconds_now() + seconds;
+}
+
+static int next_descriptor(void)
+{
+    const int fd = dup(STDIN_FILENO);
+    close(fd);
+    return fd;
+}
+
+static bool can_connect(const char *host, int port)
+{
+    const int fd = net_connect(host, port, soon(0.05));
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* ---- the tests ---- */
+
+/* Only some errors of a call are reasons to try again. */
+static void test_interrupted_calls(void **state)
+{
+    (void)state;
+    int port = 0;
+    const int listener = net_listen("127.0.0.1", &port), next = next_descriptor();
+    PLAN({ "connect", EINTR }, { "ppoll", EINTR });
+    const int caller = net_connect("127.0.0.1", port, soon(TIMEOUT));
+    assert_int_equal(caller, next);
+    PLAN({ "accept4", EINTR }, { "accept4", ECONNABORTED }, { "accept4", EAGAIN });
+    const int accepted = net_accept(listener, soon(TIMEOUT));
+    assert_int_equal(accepted, next + 1);
+    PLAN({ "accept4", EMFILE });
+    assert_int_equal(net_accept(listener, soon(TIMEOUT)), -1);
+    assert_int_equal(errno, EMFILE);
+
+    char text[4] = "";
+    PLAN({ "send", EINTR }, { "send", EAGAIN }, { "recv", EINTR }, { "recv", EAGAIN });
+    assert_int_equal(net_send(caller, "abc", 3, soon(TIMEOUT)), 0);
+    assert_int_equal(net_recv(accepted, text, 3, soon(TIMEOUT)), 0);
+    assert_string_equal(text, "abc");
+    PLAN({ "send", EPIPE }, { "recv", ETIMEDOUT }, { "recv", EAGAIN }, { "ppoll", EINVAL });
+    assert_int_equal(net_send(caller, "abc", 3, soon(TIMEOUT)), -1);
+    assert_int_equal(errno, EPIPE);
+    assert_int_equal(net_recv(accepted, text, 3, soon(TIMEOUT)), -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    assert_int_equal(net_recv(accepted, text, 3, soon(TIMEOUT)), -1);
+    assert_int_equal(errno, EINVAL);
+    PLAN({ "send", EAGAIN }, { "ppoll", EINVAL });
+    assert_int_equal(net_send(caller, "abc", 3, soon(TIMEOUT)), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_null(plan[0].call);
+    close(accepted);
+    close(caller);
+    close(listener);
+}
+
+/* At once, or when the other side's answer has come; each leaves no descriptor open. */
+static void test_connections_that_fail(void **state)
+{
+    (void)state;
+    int port = 0;
+    const int listener = net_listen("127.0.0.1", &port), next = next_descriptor();
+    PLAN({ "connect", EHOSTUNREACH });
+    assert_int_equal(net_connect("127.0.0.1", port, 0), -1);
+    assert_int_equal(errno, EHOSTUNREACH);
+    PLAN({ "connect", EINPROGRESS }, { "SO_ERROR", ENETUNREACH });
+    assert_int_equal(net_connect("127.0.0.1", port, soon(0)), -1);
+    assert_int_equal(errno, ENETUNREACH);
+    PLAN({ "connect", EINPROGRESS }, { "ppoll", EINVAL });
+    assert_int_equal(net_connect("127.0.0.1", port, soon(0)), -1);
+    assert_int_equal(errno, EINVAL);
+    close(listener);
+    connects_to_itself = true; // the kernel may pick the very port
+    assert_int_equal(net_connect("127.0.0.1", port, soon(0)), -1);
+    assert_int_equal(errno, ECONNREFUSED);
+    connects_to_itself = false;
+    assert_int_equal(next_descriptor(), listener);
+    assert_int_equal(next, listener + 1);
+}
+
+static void test_attempts_become_rare(void **state)
+{
+    (void)state;
+    const int port = net_free_port();
+    num_connects = 0;
+    assert_int_equal(net_connect("127.0.0.1", port, soon(1.1)), -1);
+    assert_in_range(num_connects, 5, 11); // after 4, 8, 16 ... ms
+}
+
+static void test_names_of_several_addresses(void **state)
+{
+    (void)state;
+    static const char *const hosts[] = { "own.test", "own6.test", "both.test", "localhost" };
+    for (size_t i = 0; i < LENGTH(hosts); i++) { // a name that is loopback only here: everywhere
+        int port = 0;
+        const int listener = net_listen(hosts[i], &port);
+        assert_true(listener >= 0);
+        assert_true(can_connect("127.0.0.1", port));
+        close(listener);
+    }
+    int port = 0;
+    const int listener = net_listen("127.0.0.1", &port);
+    num_lookups = 0;
+    const int fd = net_connect("both.test", port, soon(TIMEOUT)); // the second one answers
+    assert_true(fd >= 0);
+    assert_int_equal(num_lookups, 1);
+    close(fd);
+    close(listener);
+}
+
+/* The clock of deadlines stands still while a name is looked up; that must not make it later. */
+static void test_a_slow_lookup_counts(void **state)
+{
+    (void)state;
+    const int port = net_free_port();
+    num_lookups = 0;
+    assert_int_equal(net_connect("slow.test", port, seconds_awake() + 0.5), -1);
+    assert_int_equal(num_lookups, 1);
+}
+
+static void look_for_nobody(const void *context)
+{
+    (void)context;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(net_connect("none.test", 1, soon(0.02)), -1);
+        assert_int_equal(errno, ENXIO);
+    }
+    int port = 0;
+    close(net_listen("none.test", &port));
+}
+
+static void test_unknown_names_are_logged_once(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(look_for_nobody, NULL), 0);
+    const char *line = strstr(err, "warning: no host \"none.test\" is known here: still trying\n");
+    assert_non_null(line);
+    assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1);
+    PLAN({ "getaddrinfo", EMFILE });
+    assert_int_equal(net_connect("127.0.0.1", 1, 0), -1);
+    assert_int_equal(errno, EMFILE);
+}
+
+static void listen_at(const void *host)
+{
+    int port = 0;
+    assert_true(net_listen(host, &port) >= 0);
+}
+
+static void test_a_port_open_to_all_is_logged(void **state)
+{
+    (void)state;
+    static const char *const lines[][2] = {
+        { "", " is open on every interface: no host is named\n" },
+        { "203.0.113.7", " is open on every interface: 203.0.113.7 is no address that this machine "
+                         "could listen on alone\n" },
+        { "own.test", " is open on every interface: own.test is no address that this" },
+        { "localhost", "" },
+        { "127.0.0.1", "" },
+    };
+    for (size_t i = 0; i < LENGTH(lines); i++) {
+        assert_int_equal(child_run(listen_at, lines[i][0]), 0);
+        assert_has(err, lines[i][1]);
+        assert_int_equal(err[0] == '\0', lines[i][1][0] == '\0');
+    }
+}
+
+/* Connections that this end has closed stay in TIME_WAIT. */
+static void test_a_port_can_be_used_again_at_once(void **state)
+{
+    (void)state;
+    int port = 0;
+    const int listener = net_listen("127.0.0.1", &port);
+    const int caller = net_connect("127.0.0.1", port, soon(TIMEOUT));
+    close(net_accept(listener, soon(TIMEOUT)));
+    char byte;
+    assert_int_equal(net_recv(caller, &byte, 1, soon(TIMEOUT)), -1);
+    close(caller);
+    close(listener);
+    assert_int_equal(net_listen("127.0.0.1", &port), listener);
+    close(listener);
+    assert_int_equal(net_listen("127.0.0.1", &(int){ -1 }), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_true(net_connect("127.0.0.1", 65535, 0) >= 0 || errno == ECONNREFUSED);
+}
+
+static void test_hosts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *host, *copy; // NULL: no host
+    } cases[] = {
+        { "a", "a" },
+        { "node-1.org", "node-1.org" },
+        { "[::1]", "::1" },
+        { "fe80::1", "fe80::1" },
+        { "[a", "[a" },
+        { "[", "[" },
+        { "", NULL },
+        { "[]", NULL },
+        { "a:1", NULL },
+        { "a b", NULL },
+        { "a/", NULL },
+        { "12345678901", "12345678901" },
+        { "123456789012", NULL }, // as long as the buffer
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        char copy[12] = "";
+        const bool is_host = cases[i].copy != NULL;
+        assert_int_equal(net_copy_host(copy, sizeof copy, cases[i].host, strlen(cases[i].host)),
+                         is_host);
+        if (is_host)
+            assert_string_equal(copy, cases[i].copy);
+    }
+    char copy[12];
+    assert_true(net_copy_host(copy, sizeof copy, "node1:29500", 5));
+    assert_string_equal(copy, "node1");
+}
+
+static void test_reasons(void **state)
+{
+    (void)state;
+    char text[NET_REASON_BYTES];
+    assert_string_equal(net_reason(ENXIO), "no such host is known");
+    assert_string_equal(net_reason(ECONNREFUSED), "nobody listens there");
+    assert_string_equal(net_reason(ETIMEDOUT), "no answer");
+    assert_string_equal(net_reason(EACCES), "Permission denied");
+    assert_string_equal(net_listen_reason(EACCES, 1, text), "Permission denied");
+    int port = 0;
+    const int listener = net_listen("127.0.0.1", &port);
+    assert_has(net_listen_reason(EADDRINUSE, port, text), "Address already in use");
+    close(listener);
+}
+
+static struct rlimit limit; // of the files that this process may open
+
+int getrlimit(__rlimit_resource_t resource, struct rlimit *found)
+{
+    return resource == RLIMIT_NOFILE ? (*found = limit, 0) : -1;
+}
+
+int setrlimit(__rlimit_resource_t resource, const struct rlimit *wanted)
+{
+    if (resource != RLIMIT_NOFILE || wanted->rlim_cur > limit.rlim_max)
+        return -1;
+    limit = *wanted;
+    return 0;
+}
+
+static void reserve(const void *count)
+{
+    net_reserve_descriptors(*(const long *)count, 7);
+}
+
+static void test_descriptors(void **state)
+{
+    (void)state;
+    static const struct {
+        rlim_t now, most; // before
+        long reached;
+    } limits[] = {
+        { 30, 100, 100 },      { 100, 100, 100 },       { 100, 65536, 65536 },
+        { 100, 65537, 65536 }, { 65537, 65537, 65536 }, // keeps what it has
+    };
+    for (size_t i = 0; i < LENGTH(limits); i++) {
+        const long reached = limits[i].reached, more = reached + 1;
+        limit = (struct rlimit){ limits[i].now, limits[i].most };
+        assert_int_equal(net_raise_descriptors(), reached);
+        assert_int_equal(limit.rlim_cur, limits[i].now == 65537 ? 65537 : reached);
+        assert_int_equal(child_run(reserve, &reached), 0);
+        char line[128];
+        snprintf(line, sizeof line,
+                 "7 ranks take %ld descriptors here, and a process may open %ld: raise that "
+                 "(ulimit -n %ld)",
+                 more, reached, more);
+        assert_dies_saying(reserve, &more, 1, line);
+    }
+}
+
+int main(void)
+{
+    alarm(900); // nothing here may hang
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_interrupted_calls),
+        cmocka_unit_test(test_connections_that_fail),
+        cmocka_unit_test(test_attempts_become_rare),
+        cmocka_unit_test(test_names_of_several_addresses),
+        cmocka_unit_test(test_a_slow_lookup_counts),
+        cmocka_unit_test(test_unknown_names_are_logged_once),
+        cmocka_unit_test(test_a_port_open_to_all_is_logged),
+        cmocka_unit_test(test_a_port_can_be_used_again_at_once),
+        cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_descriptors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
