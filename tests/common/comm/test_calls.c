@@ -1,0 +1,396 @@
+/* What each function of process_group.h asks of a backend: every field of the call, by a backend
+ * that only records; how calls are described, compared and measured; and the limits of a group. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "common/base/log.h"
+#include "common/comm/backend.h"
+#include "common/comm/library_calls.h"
+#include "common/comm/store/net.h"
+#include "tests/helpers/child.h"
+#include "tests/helpers/ranks.h"
+
+static Collective last; // the latest call
+static long last_wait = -1; // the latest ticket waited for
+
+static long record(void *state, const Collective *collective)
+{
+    (void)state;
+    last = *collective;
+    return (long)collective->op_id;
+}
+
+static void record_wait(void *state, long ticket)
+{
+    (void)state;
+    last_wait = ticket;
+}
+
+static const Backend recorder = { .name = "recorder", .start = record, .wait = record_wait };
+
+static ProcessGroup group_of(int rank, int world_size)
+{
+    return (ProcessGroup){ .rank = rank, .world_size = world_size, .backend = &recorder };
+}
+
+/* Checks the latest call, and that a blocking one has been waited for. */
+static void expect(const ProcessGroup *pg, CollectiveKind kind, ReduceOp op, int root,
+                   const void *in, const void *out, Work *work)
+{
+    static uint64_t sequence;
+    const bool counts = kind != SEND && kind != RECV;
+    const uint64_t op_id = pg->calls.count - 1;
+    sequence = op_id == 0 ? 0 : sequence;
+    if (last.kind != kind || last.op != op || last.root != root || last.in != in ||
+        last.out != out || last.count != 5 || last.type != INT64 || last.pg != pg)
+        fail_msg("%s is started with other values", collective_name(kind));
+    assert_int_equal(last.op_id, op_id);
+    assert_int_equal(last.sequence, sequence);
+    assert_int_equal(last.async, work != NULL);
+    assert_int_equal(last_wait, work != NULL ? (long)op_id - 1 : (long)op_id);
+    if (work != NULL)
+        work_wait(*work);
+    assert_int_equal(last_wait, op_id);
+    sequence += counts;
+    assert_int_equal(pg->sequence, sequence);
+}
+
+static void test_every_call_as_the_backend_gets_it(void **state)
+{
+    (void)state;
+    ProcessGroup pg = group_of(1, 4);
+    char a, b;
+    Work work;
+    last_wait = -1;
+    all_reduce(&pg, &a, 5, INT64, REDUCE_MAX);
+    expect(&pg, ALL_REDUCE, REDUCE_MAX, 0, &a, &a, NULL);
+    broadcast(&pg, &a, 5, INT64, 3);
+    expect(&pg, BROADCAST, 0, 3, &a, &a, NULL);
+    reduce(&pg, &a, 5, INT64, REDUCE_MIN, 2);
+    expect(&pg, REDUCE, REDUCE_MIN, 2, &a, &a, NULL);
+    gather(&pg, &a, &b, 5, INT64, 3);
+    expect(&pg, GATHER, 0, 3, &a, &b, NULL);
+    all_gather(&pg, &a, &b, 5, INT64);
+    expect(&pg, ALL_GATHER, 0, 0, &a, &b, NULL);
+    scatter(&pg, &a, &b, 5, INT64, 3);
+    expect(&pg, SCATTER, 0, 3, &a, &b, NULL);
+    reduce_scatter(&pg, &a, &b, 5, INT64, REDUCE_MEAN);
+    expect(&pg, REDUCE_SCATTER, REDUCE_MEAN, 0, &a, &b, NULL);
+    pg_send(&pg, &a, 5, INT64, 2);
+    expect(&pg, SEND, 0, 2, &a, NULL, NULL);
+    pg_recv(&pg, &b, 5, INT64, 3);
+    expect(&pg, RECV, 0, 3, NULL, &b, NULL);
+
+    work = all_reduce_async(&pg, &a, 5, INT64, REDUCE_MAX);
+    expect(&pg, ALL_REDUCE, REDUCE_MAX, 0, &a, &a, &work);
+    work = broadcast_async(&pg, &a, 5, INT64, 3);
+    expect(&pg, BROADCAST, 0, 3, &a, &a, &work);
+    work = reduce_async(&pg, &a, 5, INT64, REDUCE_MIN, 2);
+    expect(&pg, REDUCE, REDUCE_MIN, 2, &a, &a, &work);
+    work = all_gather_async(&pg, &a, &b, 5, INT64);
+    expect(&pg, ALL_GATHER, 0, 0, &a, &b, &work);
+    work = reduce_scatter_async(&pg, &a, &b, 5, INT64, REDUCE_MEAN);
+    expect(&pg, REDUCE_SCATTER, REDUCE_MEAN, 0, &a, &b, &work);
+
+    barrier(&pg);
+    assert_int_equal(last.kind, BARRIER);
+    assert_int_equal(last.count + (size_t)last.type + (size_t)last.op + (size_t)last.root, 0);
+    assert_false(last.async);
+    assert_non_null(last.in); // an empty array is none that is NULL
+    assert_non_null(last.out);
+    assert_true(all_reduce_scalar(&pg, 2.5, REDUCE_MIN) == 2.5);
+    assert_int_equal(last.count, 1);
+    assert_int_equal(last.type, FLOAT64);
+    assert_int_equal(last.op, REDUCE_MIN);
+}
+
+/* The largest count that a call of two ranks may have, and a larger one; ranks and peers. */
+static void call(const void *context)
+{
+    const Collective *wanted = context;
+    ProcessGroup pg = group_of(0, 2);
+    static char data[1];
+    if (wanted->kind == SEND)
+        pg_send(&pg, data, wanted->count, wanted->type, wanted->root);
+    else
+        broadcast(&pg, data, wanted->count, wanted->type, wanted->root);
+}
+
+static void test_calls_that_make_no_sense(void **state)
+{
+    (void)state;
+    static const struct {
+        Collective call;
+        const char *error; // or NULL
+    } cases[] = {
+        { { .kind = BROADCAST, .type = UINT8, .count = SIZE_MAX / 2 }, NULL },
+        { { .kind = BROADCAST, .type = UINT8, .count = SIZE_MAX / 2 + 1 }, "no memory is that" },
+        { { .kind = BROADCAST, .type = INT64, .count = SIZE_MAX / 16 }, NULL },
+        { { .kind = BROADCAST, .type = INT64, .count = SIZE_MAX / 8 + 2 }, "no memory is that" },
+        { { .kind = BROADCAST, .root = 1 }, NULL },
+        { { .kind = BROADCAST, .root = 2 }, "there is no rank 2: ranks are numbered from 0 to 1" },
+        { { .kind = BROADCAST, .root = -1 }, "there is no rank -1" },
+        { { .kind = SEND, .root = 1 }, NULL },
+        { { .kind = SEND, .root = 0 }, "send #0 of 0 float32 to rank 0: that is this rank itself" },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++)
+        if (cases[i].error == NULL)
+            assert_int_equal(child_run(call, &cases[i].call), 0);
+        else
+            assert_dies_saying(call, &cases[i].call, 1, cases[i].error);
+}
+
+/* ---- subgroups ---- */
+
+static void test_subgroups(void **state)
+{
+    (void)state;
+    ProcessGroup pg = group_of(4, 8), part, inner;
+    pg.timeout = 7;
+    pg.number = 3;
+    process_group_new(&part, &pg, (int[]){ 2, 4, 6 }, 3, "part");
+    process_group_new(&inner, &part, (int[]){ 2, 1 }, 2, "inner");
+    assert_int_equal(part.rank, 1);
+    assert_int_equal(part.world_size, 3);
+    assert_int_equal(part.mean_ranks, 3);
+    assert_int_equal(part.number, 3);
+    assert_true(part.timeout == 7);
+    assert_int_equal(inner.rank, 1);
+    assert_int_equal(process_group_global_rank(&inner, 0), 6);
+    assert_int_equal(process_group_global_rank(&inner, 1), 4);
+    assert_int_equal(process_group_global_rank(&pg, 5), 5);
+    assert_ptr_equal(process_group_root(&inner), &pg);
+    assert_ptr_equal(process_group_root(&pg), &pg);
+
+    char data;
+    broadcast(&inner, &data, 1, UINT8, 0);
+    broadcast(&part, &data, 1, UINT8, 0);
+    broadcast(&inner, &data, 1, UINT8, 0);
+    assert_int_equal(last.op_id, 2); // of all groups
+    assert_int_equal(last.sequence, 1); // of this one
+    char text[DESCRIPTION_BYTES];
+    assert_string_equal(collective_describe(&last, text),
+                        "broadcast #1 of 1 uint8 from rank 6 in group \"inner\"");
+    subgroup_free(&inner);
+    subgroup_free(&part);
+}
+
+static void name_group(const void *name)
+{
+    ProcessGroup pg = group_of(0, 1), part;
+    process_group_new(&part, &pg, (int[]){ 0 }, 1, name);
+    CHECK(strcmp(part.name, name) == 0, "named %s", part.name);
+}
+
+static void observe_part(const void *context)
+{
+    (void)context;
+    ProcessGroup pg = group_of(0, 1), part = { .parent = &pg };
+    process_group_observe(&part, &(Observer){ 0 });
+}
+
+static void test_what_a_subgroup_may_not(void **state)
+{
+    (void)state;
+    char name[GROUP_NAME_BYTES + 1] = "";
+    memset(name, 'n', GROUP_NAME_BYTES - 1);
+    assert_int_equal(child_run(name_group, name), 0);
+    memset(name, 'n', GROUP_NAME_BYTES);
+    assert_dies_saying(name_group, name, 1, "groups within groups go no deeper than");
+    assert_dies_saying(observe_part, NULL, 1, "is for the group of all ranks");
+}
+
+/* ---- what library backends share ---- */
+
+/* The bytes that a call reads and writes, in shares of a rank: as process_group.h says. */
+static void test_extents(void **state)
+{
+    (void)state;
+    static const struct {
+        CollectiveKind kind;
+        size_t in, out, root_in, root_out;
+    } cases[] = {
+        { ALL_REDUCE, 1, 1, 1, 1 },     { BROADCAST, 0, 1, 1, 0 },  { REDUCE, 1, 0, 1, 1 },
+        { GATHER, 1, 0, 1, 3 },         { ALL_GATHER, 1, 3, 1, 3 }, { SCATTER, 0, 1, 3, 1 },
+        { REDUCE_SCATTER, 3, 1, 3, 1 }, { BARRIER, 0, 0, 0, 0 },    { SEND, 1, 0, 0, 0 },
+        { RECV, 0, 1, 0, 0 },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++)
+        for (int root = 0; root < 2; root++) {
+            const ProcessGroup pg = group_of(1, 3);
+            const Collective c = {
+                .pg = &pg, .kind = cases[i].kind, .type = INT32, .count = 10, .root = root
+            };
+            size_t in = 1, out = 1;
+            collective_extents(&c, &in, &out);
+            assert_int_equal(in, 40 * (root == 1 ? cases[i].root_in : cases[i].in));
+            assert_int_equal(out, 40 * (root == 1 ? cases[i].root_out : cases[i].out));
+        }
+}
+
+static void compare(const void *context)
+{
+    const ProcessGroup pg = group_of(0, 3);
+    const Collective same = {
+        .sequence = 1, .kind = REDUCE, .type = INT32, .op = REDUCE_MAX, .count = 10, .root = 1
+    };
+    Collective all[] = { same, same, same };
+    if (context != NULL)
+        all[2] = *(const Collective *)context;
+    collectives_compare(&pg, all);
+}
+
+static void test_compared_calls(void **state)
+{
+    (void)state;
+    static const struct {
+        Collective call;
+        const char *text;
+    } others[] = {
+        { { NULL, 0, 2, REDUCE, INT32, REDUCE_MAX, 10, 1, NULL, NULL, 0 },
+          "reduce #2 of 10 int32 (max) to rank 1" },
+        { { NULL, 0, 1, GATHER, INT32, REDUCE_MAX, 10, 1, NULL, NULL, 0 },
+          "gather #1 of 10 int32 to rank 1" },
+        { { NULL, 0, 1, REDUCE, INT64, REDUCE_MAX, 10, 1, NULL, NULL, 0 },
+          "reduce #1 of 10 int64 (max) to rank 1" },
+        { { NULL, 0, 1, REDUCE, INT32, REDUCE_MIN, 10, 1, NULL, NULL, 0 },
+          "reduce #1 of 10 int32 (min) to rank 1" },
+        { { NULL, 0, 1, REDUCE, INT32, REDUCE_MAX, 11, 1, NULL, NULL, 0 },
+          "reduce #1 of 11 int32 (max) to rank 1" },
+        { { NULL, 0, 1, REDUCE, INT32, REDUCE_MAX, 10, 0, NULL, NULL, 0 },
+          "reduce #1 of 10 int32 (max) to rank 0" },
+    };
+    assert_int_equal(child_run(compare, NULL), 0);
+    for (size_t i = 0; i < LENGTH(others); i++)
+        assert_dies_saying(compare, &others[i].call, 1,
+                           "the ranks' calls differ: rank 0 calls reduce #1 of 10 int32 (max) to "
+                           "rank 1, rank 2 calls ",
+                           others[i].text);
+}
+
+/* ---- limits ---- */
+
+/* Where the store is. */
+typedef struct {
+    const char *host;
+    int port;
+    const char *error;
+} Master;
+
+static void open_group(const void *context)
+{
+    const Master *master = context;
+    const Args args = { .backend = BACKEND_TCP, .timeout = 0.02 };
+    ProcessGroup pg;
+    process_group_open(&pg, &args, master->host, master->port, 1, 2, (MemoryLocation){ 0 });
+}
+
+static void test_where_the_master_is(void **state)
+{
+    (void)state;
+    static const char wrong[] = "it must be one from 1 to 65535, the same on all ranks";
+    static const Master masters[] = {
+        { NULL, 29500, "MASTER_ADDR is not set: on several nodes" },
+        { "127.0.0.1", -1, wrong },
+        { "127.0.0.1", 0, wrong },
+        { "127.0.0.1", 65536, wrong },
+        { "127.0.0.1", 1, "no store at 127.0.0.1:1 within 0.02 s" },
+        { "127.0.0.1", 65535, "no store at 127.0.0.1:65535 within 0.02 s" },
+    };
+    for (size_t i = 0; i < LENGTH(masters); i++)
+        assert_dies_saying(open_group, &masters[i], 1, masters[i].error);
+}
+
+/* Rank 0 serves the store, and may open as many files as context says. */
+static void few_descriptors_body(Rank *rank)
+{
+    const rlim_t most = *(const rlim_t *)rank->context;
+    int port = 0;
+    if (rank->rank == 0) {
+        port = net_free_port();
+        store_set(&rank->store, "port", &port, sizeof port);
+        SYS_CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ most, most }));
+    }
+    store_get(&rank->store, "port", &port, sizeof port);
+    ProcessGroup pg;
+    process_group_init(&pg, &rank->args, "127.0.0.1", port, rank->rank, 2, (MemoryLocation){ 0 });
+    process_group_destroy(&pg);
+}
+
+static void test_rank_0_has_room_for_all(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, few_descriptors_body, &(rlim_t){ 2 * 64 + 4 * 2 - 1 }, end);
+    expect_error(end, 0, "2 ranks take 136 descriptors here, and a process may open 135: raise");
+    expect_error(end, 1, "rank 0 gives up: it may open too few files and connections (ulimit -n)");
+    ranks_run_well(2, few_descriptors_body, &(rlim_t){ 2 * 64 + 4 * 2 });
+}
+
+/* Every option that all ranks must share is in a rank's line. */
+static void line_body(Rank *rank)
+{
+    ProcessGroup pg;
+    args_defaults(&rank->args, "cnn");
+    rank->args.backend = BACKEND_TCP;
+    rank_join(rank, &pg);
+    static const char begin[] = "rank 0 has --backend tcp, --device cpu, 1 ranks, --";
+    CHECK(strncmp(pg.options, begin, strlen(begin)) == 0, "it begins with %.60s", pg.options);
+    const char *at = pg.options + strlen(begin) - strlen(", --");
+    for (const Option *option = args_options; option->name != NULL; option++) {
+        if (option->scope == OF_RANK || option->kind == OPTION_ACTION)
+            continue;
+        char text[64];
+        const int length = snprintf(text, sizeof text, ", --%s ", option->name);
+        CHECK(strncmp(at, text, (size_t)length) == 0, "%s is not at the front of %s", text, at);
+        const char *next = strstr(at + length, ", --");
+        at = next != NULL ? next : at + strlen(at);
+    }
+    CHECK(*at == '\0', "%s", at);
+    process_group_destroy(&pg);
+}
+
+static void test_the_line_has_all_shared_options(void **state)
+{
+    (void)state;
+    ranks_run_well(1, line_body, NULL);
+}
+
+/* Two processes take rank 1 of three. */
+static void twice_body(Rank *rank)
+{
+    ProcessGroup pg;
+    if (rank->rank == 2) {
+        store_wait(&rank->store, "group 0/process of rank 1");
+        rank->rank = 1;
+    }
+    rank->args.timeout = 1;
+    rank_join(rank, &pg);
+}
+
+static void test_a_rank_is_taken_once(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(3, twice_body, NULL, end);
+    expect_error(end, 2, " is rank 1 already: every rank needs a number of its own (RANK)");
+    assert_null(strstr(end[1].errors, "already"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_call_as_the_backend_gets_it),
+        cmocka_unit_test(test_calls_that_make_no_sense),
+        cmocka_unit_test(test_subgroups),
+        cmocka_unit_test(test_what_a_subgroup_may_not),
+        cmocka_unit_test(test_extents),
+        cmocka_unit_test(test_compared_calls),
+        cmocka_unit_test(test_where_the_master_is),
+        cmocka_unit_test(test_rank_0_has_room_for_all),
+        cmocka_unit_test(test_the_line_has_all_shared_options),
+        cmocka_unit_test(test_a_rank_is_taken_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
