@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/sysinfo.h>
 
+#include "common/base/divergence.h"
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
@@ -257,6 +258,41 @@ static void test_clock_of_waits(void **state)
                      1);
 }
 
+/* A check of a run that has diverged, or has not. */
+typedef struct {
+    Args args;
+    Divergence found;
+    int times;
+} Check;
+
+static void check(const void *context)
+{
+    const Check *c = context;
+    for (int i = 0; i < c->times; i++)
+        check_divergence(&c->args, c->found);
+}
+
+static void test_divergence(void **state)
+{
+    (void)state;
+    static const Args stops = { .lr = 0.25 }, warns = { .lr = 0.25, .on_nan = ON_NAN_WARN },
+                      fp16 = { .lr = 0.25, .amp = AMP_FP16 };
+    static const char *const begin = "training diverged: ", *const warning = "warning: training ",
+                             *const lr = ": try a smaller --lr than 0.25, or look for bad rows",
+                             *const goes_on = "in the data (--on-nan warn goes on)\n";
+    assert_dies_saying(check, (&(Check){ stops, { .weights = 6, .loss = 1 }, 1 }), 1, begin,
+                       "weights are nan or infinite after step 6, and the loss since step 1", lr,
+                       goes_on);
+    assert_dies_saying(check, (&(Check){ fp16, { .weights = 1 }, 1 }), 1, begin,
+                       "fp16 overflowed 50 times in a row until step 1, though no rank's loss is "
+                       "yet",
+                       lr, goes_on);
+    assert_dies_saying(check, (&(Check){ warns, { .weights = 6 }, 3 }), 0, warning,
+                       "after step 6, though no rank's loss is yet", lr, "in the data\n");
+    assert_int_equal(child_run(check, &(Check){ stops, { .loss = 6 }, 1 }), 0);
+    assert_string_equal(err, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_signal_names),
         cmocka_unit_test(test_stopped_waits),
         cmocka_unit_test(test_clock_of_waits),
+        cmocka_unit_test(test_divergence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

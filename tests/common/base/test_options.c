@@ -77,6 +77,50 @@ static const struct {
 };
 #define NUM_VALUES (LENGTH(values) - (has_extras ? 0 : 3))
 
+/* The ranges of all numbers, and which options extras add, once more. */
+static void test_ranges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double low, high;
+    } ranges[] = {
+        { "dataset-size", 1, INT_MAX },
+        { "num-samples", 0, INT_MAX },
+        { "epochs", 0, INT_MAX },
+        { "batch-size", 1, 1e6 },
+        { "global-batch-size", 1, INT_MAX },
+        { "lr", 0, 1000 },
+        { "warmup-steps", 0, INT_MAX },
+        { "clip-norm", 0, 1e6 },
+        { "momentum", 0, 1 },
+        { "weight-decay", 0, 1000 },
+        { "log-interval", 1, INT_MAX },
+        { "save-every", 0, INT_MAX },
+        { "threads", 1, 1024 },
+        { "nproc", 1, 1024 },
+        { "local-rank", 0, INT_MAX },
+        { "bucket-cap-mb", 0.001, 1e6 },
+        { "timeout", 0.001, 1e6 },
+        { "save-every-steps", 0, INT_MAX },
+        { "keep", 1, INT_MAX },
+        { "check-sync", 0, INT_MAX },
+    };
+    static const char of_extras[] = " scratch-dir trace profile show-topology conv cuda-graph "
+                                    "all-reduce nccl-register simulate-network config ";
+    for (const Option *option = args_options; option->name != NULL; option++) {
+        char word[64];
+        snprintf(word, sizeof word, " %s ", option->name);
+        assert_int_equal(option->of_extra, strstr(of_extras, word) != NULL);
+        if (option->kind != OPTION_INT && option->kind != OPTION_REAL)
+            continue;
+        size_t i = 0;
+        while (strcmp(ranges[i].name, option->name) != 0)
+            assert_true(++i < LENGTH(ranges));
+        assert_true(option->low == ranges[i].low && option->high == ranges[i].high);
+    }
+}
+
 /* Returns true in one of five calls: each option meets some of the values, each value some of the
  * options, where all of them have met on the command line. */
 static bool in_turn(void)
@@ -312,9 +356,10 @@ int main(void)
 {
     unsetenv("LOCAL_RANK");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_command_line), cmocka_unit_test(test_missing_value),
-        cmocka_unit_test(test_given_twice),  cmocka_unit_test(test_positionals),
-        cmocka_unit_test(test_config_file),  cmocka_unit_test(test_launcher),
+        cmocka_unit_test(test_ranges),        cmocka_unit_test(test_command_line),
+        cmocka_unit_test(test_missing_value), cmocka_unit_test(test_given_twice),
+        cmocka_unit_test(test_positionals),   cmocka_unit_test(test_config_file),
+        cmocka_unit_test(test_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
