@@ -78,17 +78,16 @@ static noreturn void end_group(Mesh *mesh, Notice notice)
         suffix = process_group_root(mesh->collective->pg)->calls.error_suffix;
     }
 
-    // A dying process closes its connections before its parent is notified. The launcher must see
-    // the culprit's end first, because it blames the first process to end.
-    progress_bar_finish();
     if (mesh->survivor != NULL) {
         log_info("%s: this rank leaves the group", notice.text);
         mesh->survivor->revoked = true;
         mesh->survivor->missing = notice.waits_for;
         longjmp(mesh->unwind, 1); // to attempt in backend_tcp.c: nothing between is to be freed
     }
-    log_info("fatal: %s%s", notice.text, suffix);
     log_last_error(notice.text, false, true);
+    log_info("fatal: %s%s", notice.text, suffix);
+    // A dying process closes its connections before its parent is notified. The launcher must see
+    // the culprit's end first, because it blames the first process to end.
     poll(NULL, 0, CULPRIT_MS);
     _exit(EXIT_FAILURE);
 }
