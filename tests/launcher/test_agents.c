@@ -187,13 +187,29 @@ static void test_impossible_assignments(void **state)
     }
 }
 
+/* An assignment, and the end of a job, arrive as they are sent. */
+static void test_assignments_arrive(void **state)
+{
+    (void)state;
+    static const Assignment sent[] = {
+        { 5, 9, "alpha", 29500, { 10, 18, 3, 7 }, 2, 1, .is_over = false },
+        { .is_over = true, .status = 75, .reason = "a b\xc3\xa4" },
+    };
+    for (size_t i = 0; i < LENGTH(sent); i++) {
+        Assignment got;
+        char *text = assignment_encode(&sent[i]);
+        assert_true(assignment_decode(&got, text, strlen(text)));
+        assert_memory_equal(&got, &sent[i], sizeof got);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cannot_say_done),
-        cmocka_unit_test(test_cannot_ask_how_it_ended),
-        cmocka_unit_test(test_impossible_ranks),
-        cmocka_unit_test(test_impossible_assignments),
+        cmocka_unit_test(test_cannot_say_done),    cmocka_unit_test(test_cannot_ask_how_it_ended),
+        cmocka_unit_test(test_impossible_ranks),   cmocka_unit_test(test_impossible_assignments),
+        cmocka_unit_test(test_assignments_arrive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,6 +105,18 @@ static void test_nonsense(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         assert_false(failure_decode(&failure, texts[i], strlen(texts[i])));
 
+    const struct {
+        int status;
+        double time;
+    } limits[] = { { 1, 0 }, { 255, 253402300799.0 } };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        Failure right = EXAMPLE;
+        right.status = limits[i].status;
+        right.time = limits[i].time;
+        round_trip(&right, &failure);
+        assert_same(&failure, &right);
+    }
+
     const int statuses[] = { 0, -1, 256 }; // none may count as success
     for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
         Failure wrong = EXAMPLE;
