@@ -41,6 +41,7 @@ $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) 
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
 $(addprefix $(BUILD)/tests/common/comm/tcp/test_,mesh sockets): LDFLAGS += -Wl,--wrap=on_demand_form
+$(BUILD)/tests/common/data/test_idx: LDFLAGS += -Wl,--wrap=idx_find_other
 
 # The tests of the kernels, with kernels built for other widths of vectors: $(BUILD)/widths/MARCH/test_NAME. The
 # library comes last, so that its own kernels are not taken.

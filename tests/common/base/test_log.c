@@ -195,6 +195,7 @@ static void test_recorded_error(void **state)
         assert_non_null(message);
         assert_string_equal(message, cases[i][1]);
         assert_true(json_integer_value(json_object_get(error, "timestamp")) > 0);
+        assert_true(json_is_true(json_object_get(error, "restart")));
         json_decref(error);
         unlink(path);
         rmdir(folder);

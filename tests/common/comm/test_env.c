@@ -1,4 +1,5 @@
 /* The five variables as a program of one's own reads them, and the cores that a rank reports. */
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -71,12 +72,31 @@ static void test_cores_are_those_that_the_kernel_allows(void **state)
     assert_string_equal(out, expected);
 }
 
+static bool has_no_proc;
+
+/* In place of libc's. */
+FILE *fopen(const char *path, const char *mode)
+{
+    FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+    return has_no_proc ? NULL : next(path, mode);
+}
+
+static void test_cores_of_a_system_without_proc(void **state)
+{
+    (void)state;
+    char text[DIST_ENV_CORES_BYTES] = "7";
+    has_no_proc = true;
+    assert_string_equal(dist_env_cores(text), "unknown");
+    has_no_proc = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_missing_ones_are_named),
         cmocka_unit_test(test_without_any_one_rank_is_alone),
         cmocka_unit_test(test_cores_are_those_that_the_kernel_allows),
+        cmocka_unit_test(test_cores_of_a_system_without_proc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

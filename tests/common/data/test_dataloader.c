@@ -82,6 +82,23 @@ static void test_huge_batch(void **state)
     sampler_free(&sampler);
 }
 
+static void test_keeps_no_memory(void **state)
+{
+    (void)state;
+    const Dataset dataset = { .size = 1000 };
+    Sampler sampler;
+    sequential_sampler_init(&sampler, dataset.size, 0, 1);
+    size_t bytes[20]; // the C library's caches are full by then
+    for (int i = 0; i < 20; i++) {
+        DataLoader loader;
+        dataloader_init(&loader, &dataset, &sampler, 500);
+        dataloader_free(&loader);
+        bytes[i] = mallinfo2().uordblks;
+    }
+    assert_int_equal(bytes[19], bytes[18]);
+    sampler_free(&sampler);
+}
+
 static void test_goes_on_after_a_seek(void **state)
 {
     (void)state;
@@ -169,6 +186,7 @@ int main(void)
         cmocka_unit_test(test_no_rows),
         cmocka_unit_test(test_batches_in_shards),
         cmocka_unit_test(test_refuses_empty_batches),
+        cmocka_unit_test(test_keeps_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,15 @@
 #include "common/data/dataset.h"
 #include "tests/common/data/idx_files.h"
 
+bool __wrap_idx_find_other(const char *dir, const char *name, char path[PATH_MAX], char *problem);
+
+/* Other names than MNIST's are extras/other_sets': without them common/ has to find the file. */
+bool __wrap_idx_find_other(const char *dir, const char *name, char path[PATH_MAX], char *problem)
+{
+    (void)dir, (void)name, (void)path, (void)problem;
+    return false;
+}
+
 static void test_reads_plain_and_gzip(void **state)
 {
     (void)state;

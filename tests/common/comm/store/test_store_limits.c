@@ -175,6 +175,18 @@ static void test_memory_to_the_byte(void **state)
             assert_int_equal(service_has_room(&client, cases[i].growth), more == 0);
             assert_int_equal(client.stored, cases[i].stored + cases[i].growth);
         }
+    const size_t key = sizeof(Entry) + 1 + NODE_BYTES, value = 3;
+    for (size_t more = 0; more < 2; more++) {
+        Service service = { .bytes = most - reserve - key + more };
+        Client client = { .service = &service };
+        Entry *entry = service_enter(&client, blob_of("k"));
+        assert_int_equal(entry != NULL, more == 0);
+        service.bytes = most - reserve - value + more;
+        Entry own = { .key = { NULL, 0 } };
+        assert_int_equal(service_write(&client, &own, blob_of("abc")), more == 0);
+        free(own.value);
+        service_free(&service);
+    }
     const size_t reply = sizeof(Item) + sizeof(Value) + 4;
     for (size_t more = 0; more < 2; more++) {
         Service service = { 0 };

@@ -239,6 +239,10 @@ static void traffic_body(Rank *rank)
               "call %zu: %zu bytes in %zu messages, not %zu in %zu", i, (size_t)sent,
               (size_t)mesh->moved.sent_messages, (size_t)bytes, (size_t)messages);
     }
+    const size_t length = CHUNK_BYTES + 1; // the chain's last chunk has one byte
+    data[CHUNK_BYTES / sizeof *data] = rank->rank == 0;
+    broadcast(&pg, (uint8_t *)data + 3, length, UINT8, 0);
+    CHECK(data[CHUNK_BYTES / sizeof *data] == 1, "the last byte does not come");
     const size_t taken = mesh->scratch_bytes;
     reduce_scatter(&pg, data, data + rank->rank * (S + 1), S + 1, FLOAT32, REDUCE_SUM); // in place
     CHECK(mesh->scratch_bytes == taken, "%zu bytes of memory", mesh->scratch_bytes);
