@@ -74,7 +74,7 @@ static void digits_enlarge(float small[SMALL][SMALL], float large[SIDE][SIDE])
 {
     for (int y = 0; y < INNER; y++)
         for (int x = 0; x < INNER; x++) {
-            float right, down, column[SMALL] = { 0 };
+            float right, down, column[SMALL];
             const int left = between(x, &right), top = between(y, &down);
             for (int row = top; row <= top + 1 && row < SMALL; row++)
                 column[row] = interpolate(small[row], left, right);

@@ -325,6 +325,16 @@ static void test_nodes_that_do_not_come(void **state)
     }
 }
 
+/* Enough nodes wait for others to come, however soon those would be given up. */
+static void test_a_last_call_longer_than_the_wait_for_nodes(void **state)
+{
+    (void)state;
+    choose_port();
+    assert_int_equal(DDPRUN("--nnodes", "1:2", "--rdzv-endpoint", endpoint, "--rdzv-conf",
+                            "join_timeout=0.1,last_call_timeout=0.5", "true"),
+                     0);
+}
+
 /* A rank of an elastic node makes a file of its attempt, its rank and their number. */
 static Running start_elastic(void)
 {
@@ -377,6 +387,64 @@ static void test_nodes_that_come_and_go(void **state)
     clear_folder(NULL);
 }
 
+/* Passes on what comes to a port of its own, one connection at a time; the second one ends the
+ * first. Returns the port. */
+static int start_relay(pid_t *relay)
+{
+    int own = 0;
+    const int listener = net_listen("127.0.0.1", &own), target = atoi(port);
+    *relay = fork();
+    if (*relay != 0) {
+        close(listener);
+        return own;
+    }
+    alarm(600);
+    struct pollfd ends[3] = { { listener, POLLIN, 0 }, { -1, POLLIN, 0 }, { -1, POLLIN, 0 } };
+    for (char data[4096]; poll(ends, 3, -1) > 0;) {
+        for (int i = 1; i < 3; i++) {
+            const ssize_t bytes = ends[i].revents != 0 ? read(ends[i].fd, data, sizeof data) : 0;
+            if (bytes > 0)
+                write_all(ends[3 - i].fd, data, (size_t)bytes);
+        }
+        if (ends[0].revents == 0)
+            continue;
+        close(ends[1].fd);
+        close(ends[2].fd);
+        ends[1].fd = net_accept(listener, seconds_now() + 100);
+        ends[2].fd = net_connect("127.0.0.1", target, seconds_now() + 100);
+    }
+    _exit(0);
+}
+
+/* A node that waits for room loses its connection, and waits again in the queue of the same job. */
+static void test_a_node_that_connects_again(void **state)
+{
+    (void)state;
+    if (!has_extras)
+        skip(); // a store without extras tells no queue's length
+    choose_port();
+    Running host = start_elastic();
+    await_file("0.0.1");
+    Running other = start_elastic();
+    await_file("1.1.2");
+    pid_t relay;
+    char through[32];
+    const int relay_port = start_relay(&relay);
+    snprintf(through, sizeof through, "127.0.0.1:%d", relay_port);
+    Running waiting = START("--nnodes", "1:2", "--rdzv-endpoint", through, "--rdzv-conf",
+                            "is_host=0,keep_alive_interval=0.2,keep_alive_max_attempt=600", "true");
+    await_queue(1);
+    close(net_connect("127.0.0.1", relay_port, seconds_now() + 100)); // ends the node's connection
+    await_queue(2);
+    kill(host.pid, SIGTERM);
+    end_with(&host, 128 + SIGTERM);
+    end_with(&other, 128 + SIGTERM);
+    assert_has(end_with(&waiting, 128 + SIGTERM), " has ended with status 143\n");
+    kill(relay, SIGKILL);
+    child_wait(relay);
+    clear_folder(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +457,8 @@ int main(void)
         cmocka_unit_test(test_nodes_apart),
         cmocka_unit_test(test_nodes_that_do_not_come),
         cmocka_unit_test(test_nodes_that_come_and_go),
+        cmocka_unit_test(test_a_last_call_longer_than_the_wait_for_nodes),
+        cmocka_unit_test(test_a_node_that_connects_again),
     };
     return cmocka_run_group_tests(tests, make_temporary_folder, remove_empty_folder);
 }

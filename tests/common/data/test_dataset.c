@@ -161,6 +161,11 @@ static void test_digits_as_in_pytorch(void **state)
     assert_float_equal(test.floats[0], (0 - 0.5) / 0.25, 1e-5);
     assert_float_equal(test.floats[strongest], (1 - 0.5) / 0.25, 1e-5);
 
+    dataset_normalise(&test, 0.5f, 0.5f); // either of the two alone
+    assert_float_equal(test.floats[strongest], (1 - 0.5) / 0.5, 1e-5);
+    dataset_normalise(&test, 0.25f, 0.5f);
+    assert_float_equal(test.floats[strongest], (1 - 0.25) / 0.5, 1e-5);
+
     dataset_free(&test);
     dataset_free(&train);
     json_decref(expected);
