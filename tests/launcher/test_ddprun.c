@@ -103,6 +103,26 @@ static void test_environment(void **state)
     assert_string_equal(err, "");
 }
 
+/* Which programs are handed to Python, and how. */
+static void test_programs_of_python(void **state)
+{
+    (void)state;
+    setenv("PYTHON_EXEC", "echo", 1);
+    assert_int_equal(DDPRUN("--run-path", "a.py", "x"), 0);
+    assert_string_equal(out, "-u -c import runpy, sys; sys.argv = sys.argv[1:]; "
+                             "runpy.run_path(sys.argv[0], run_name='__main__') a.py x\n");
+    assert_int_equal(DDPRUN("--module", "a.b", "x"), 0);
+    assert_string_equal(out, "-u -m a.b x\n");
+    char path[256], line[300];
+    snprintf(path, sizeof path, "%s/text", folder);
+    fclose(fopen(path, "w")); // nothing that the kernel would start
+    assert_int_equal(DDPRUN(path, "x"), 0);
+    snprintf(line, sizeof line, "-u %s x\n", path);
+    assert_string_equal(out, line);
+    unsetenv("PYTHON_EXEC");
+    clear_folder(NULL);
+}
+
 /* How the first rank to fail ends the job. */
 static void test_ends(void **state)
 {
@@ -449,6 +469,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_programs_of_python),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_who_failed),
         cmocka_unit_test(test_restarts),
