@@ -81,7 +81,7 @@
 #   make check-sanitizers  every access to memory watched (8 minutes)
 #   make check-fuzz        bytes that nobody expects (3 minutes)
 #   make check-bare        fresh machines; as root (20 minutes)
-# Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, CUDNN=0, PNG=0, HTTP=0 (leave a part out), MARCH=x86-64-v3 (for other
+# Options: EXTRAS=0, MPI=0, CUDA=0, NCCL=0, CUDNN=0, PNG=0, HTTP=0, DEFLATE=0 (leave a part out), MARCH=x86-64-v3 (for other
 # machines than this), FMA=0 (no a * b + c in one instruction: the bits of docs/moving/play.html), CUDA_HOME=DIR,
 # NCCL_HOME=DIR, CUDNN_HOME=DIR, MPI_HOME=DIR (where these are), MPI_ABI=1 (one program for each MPI that has the
 # standard's library, as MPICH 5 and Intel MPI), CUDA_ARCH=all-major (for every GPU, which takes three times as long; else
@@ -121,11 +121,16 @@ CUDNN ?= $(if $(CUDNN_HOME),$(CUDA),0)
 CUDA_LIB ?= $(if $(filter 1,$(CUDA)),$(shell tools/cuda_home.sh lib $(CUDA_HOME)))
 PNG  ?= $(call header,png.h)
 HTTP ?= $(call header,microhttpd.h)
+DEFLATE ?= $(call header,libdeflate.h)
 EXTRAS ?= 1
 FMA ?= 1
 comma := ,
 override LDFLAGS += $(if $(filter 1,$(EXTRAS)),-Wl$(comma)--wrap=GOMP_parallel) # why: extras/fast_cpu/cpu_region.c
-$(foreach part,CUDA_HOME MPI CUDA CUDA_LIB NCCL_HOME NCCL CUDNN_HOME CUDNN PNG HTTP,$(eval $(part) := $($(part)))) # looked for once
+$(foreach part,CUDA_HOME MPI CUDA CUDA_LIB NCCL_HOME NCCL CUDNN_HOME CUDNN PNG HTTP DEFLATE,$(eval $(part) := $($(part)))) # looked for once
+ifeq ($(EXTRAS)$(DEFLATE),11)
+override LDFLAGS += -Wl,--wrap=crc32_z # why: extras/checksum/crc32_deflate.c
+LDLIBS += -ldeflate
+endif
 
 # in = the files with such a name in the rooms of common/, in rooms within them, in launcher/, and in the extras
 in = $(wildcard $(1:%=common/*/%) $(1:%=common/*/*/%) $(1:%=launcher/%) $(if $(filter 1,$(EXTRAS)),$(1:%=extras/*/%)))
@@ -133,10 +138,11 @@ PART_mpi  := %_mpi.c
 PART_cuda := %_cuda.c $(call in,cuda_*.c)
 PART_nccl := %_nccl.c $(call in,nccl_*.c)
 PART_cudnn := %_cudnn.c
+PART_deflate := %_deflate.c
 PART_browser := extras/browser/% # for another machine: make play
 # The parts that are left out, as the names of files have them; the extras staging and cudnn need CUDA, too.
 WITHOUT   := browser $(if $(filter 1,$(EXTRAS)),,extras) $(if $(filter 1,$(MPI)),,mpi) $(if $(filter 1,$(CUDA)),,cuda) $(if $(filter 1,$(NCCL)),,nccl) \
-    $(if $(filter 11,$(CUDA)$(EXTRAS)),,staging) $(if $(filter 11,$(CUDNN)$(EXTRAS)),,cudnn)
+    $(if $(filter 11,$(CUDA)$(EXTRAS)),,staging) $(if $(filter 11,$(CUDNN)$(EXTRAS)),,cudnn) $(if $(filter 1,$(DEFLATE)),,deflate)
 STAND_INS := $(call in,*_no_*.c)
 SOURCES   := $(filter-out $(STAND_INS) $(foreach part,$(WITHOUT),$(PART_$(part))),$(call in,*.c)) $(call in,$(WITHOUT:%=*_no_%.c))
 KERNELS   := $(if $(filter 1,$(CUDA)),$(call in,cuda_*.cu))
@@ -233,7 +239,7 @@ $(LIB05): $(PART_05)
 
 # Changes when a part is switched on or off: then everything is put together anew. A line for each
 # choice, as make reads it; the last, with all flags, is there for a change of this file.
-CHOICES := EXTRAS FMA MPI MPI_HOME MPI_ABI CUDA NCCL CUDNN PNG HTTP CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDNN_HOME CUDA_ARCH
+CHOICES := EXTRAS FMA MPI MPI_HOME MPI_ABI CUDA NCCL CUDNN PNG HTTP DEFLATE CC MARCH OPENMP CUDA_HOME NCCL_HOME CUDNN_HOME CUDA_ARCH
 CHOSEN  += $(foreach choice,$(CHOICES),$(choice)='$($(choice))') NVCCFLAGS='$(value NVCCFLAGS)' \
     ALL='$(CFLAGS)'
 $(BUILD)/parts: $(if $(shell printf '%s\n' $(CHOSEN) | cmp -s - $(BUILD)/parts || echo changed),FORCE)

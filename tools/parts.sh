@@ -80,6 +80,8 @@ parts() {
         libpng-dev libpng-devel libpng libpng-dev libpng16-devel
     part optional libmicrohttpd 'header microhttpd.h' 'no tools/serve and no tools/watch' \
         libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd libmicrohttpd-dev libmicrohttpd-devel
+    part optional libdeflate 'header libdeflate.h LIBDEFLATE_VERSION_STRING' 'zlib computes the checksums of checkpoints, in ten times the time' \
+        libdeflate-dev libdeflate-devel libdeflate libdeflate-dev libdeflate-devel
     part optional ctags 'program ctags' "the site's pages of sources have no outline, and their names no links" \
         universal-ctags ctags ctags ctags ctags
 

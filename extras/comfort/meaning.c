@@ -1,8 +1,6 @@
-/*
- * What the text of an option means, beyond its own words. Configuration files are written in the
+/* What the text of an option means, beyond its own words. Configuration files are written in the
  * words of YAML and Python, in which "no" and "null" are values, not names of files; and shells
- * leave "--checkpoint-dir=~/x" as it is.
- */
+ * leave "--checkpoint-dir=~/x" as it is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

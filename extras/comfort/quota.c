@@ -1,7 +1,5 @@
-/*
- * Batch systems and containers limit a process in two ways: which cores it may run on, and how much
- * of their time it gets, the quota of its control group. This reads the quota.
- */
+/* Batch systems and containers limit a process in two ways: which cores it may run on, and how much
+ * of their time it gets, the quota of its control group. This reads the quota. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>

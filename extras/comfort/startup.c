@@ -1,7 +1,5 @@
-/*
- * What a run prints at its start, and keeps in run.json, which --metrics-dir writes. It all comes
- * from the table of options. A program that reads the output through a pipe gets none of it.
- */
+/* What a run prints at its start, and keeps in run.json, which --metrics-dir writes. It all comes
+ * from the table of options. A program that reads the output through a pipe gets none of it. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -20,10 +20,10 @@
 static uLong read_through(const char *path, FILE *copy, const char *aside)
 {
     static Bytef buffer[1 << 16];
-    uLong checksum = crc32(0, NULL, 0);
+    uLong checksum = 0;
     FILE *file = fopen(path, "rb");
     for (size_t n; file != NULL && (n = fread(buffer, 1, sizeof buffer, file)) > 0;) {
-        checksum = crc32(checksum, buffer, (uInt)n);
+        checksum = crc32_z(checksum, buffer, n);
         if (copy != NULL && fwrite(buffer, 1, n, copy) < n)
             break; // reported by ferror below
     }

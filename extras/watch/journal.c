@@ -1,7 +1,5 @@
-/*
- * A line is a word, what it is about, and NAME=VALUE pairs. It is written as soon as the call is
- * made, so the last line of a rank that hangs shows where it hangs.
- */
+/* A line is a word, what it is about, and NAME=VALUE pairs. It is written as soon as the call is
+ * made, so the last line of a rank that hangs shows where it hangs. */
 #include "extras/watch/journal.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 # that the tests are linked with, from Debian's packages. Nothing is installed, and no root is needed.
 set -eu
 folder=$1
-[ ! -e "$folder/usr/include/cmocka.h" ] || exit 0
+[ ! -e "$folder/usr/include/libdeflate.h" ] || exit 0
 if ! command -v apt-get >/dev/null; then
     echo 'no apt-get here' && exit 1
 fi
@@ -18,7 +18,7 @@ apt_get() {
 }
 apt_get update
 (cd "$work/debs" && apt_get download libcmocka0 libcmocka-dev libyaml-0-2 libyaml-dev libjansson4 \
-    libjansson-dev libsodium23 libsodium-dev zlib1g zlib1g-dev)
+    libjansson-dev libsodium23 libsodium-dev zlib1g zlib1g-dev libdeflate0 libdeflate-dev)
 for package in "$work"/debs/*.deb; do
     dpkg-deb -x "$package" "$work/root"
 done

@@ -24,7 +24,7 @@ if [ -z "${MACHINES:-}" ]; then
 fi
 
 packages='gcc clang libomp-dev libgomp1:arm64 make python3-minimal qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
-for library in zlib1g libyaml libsodium libjansson libcmocka; do
+for library in zlib1g libdeflate libyaml libsodium libjansson libcmocka; do
     packages="$packages $library-dev $library-dev:arm64"
 done
 logs=$PWD/build/machines number=0 failed=0

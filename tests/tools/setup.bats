@@ -283,7 +283,7 @@ systemctl disable --now slurmctld slurmd" ]
     hide jq
     there 0 tools/doctor.sh --all
     for part in 'C compiler' OpenMP make zlib libyaml libsodium jansson cmocka bats prove python3 pgrep aspell gnuplot jq ip curl wget libFuzzer 'g\+\+' QEMU aarch64-gcc MPI libpng \
-        libmicrohttpd CUDA cuBLAS NCCL 'GPU driver' 'NVIDIA GPU' Slurm Chromium torchrun clang-format shellcheck help2man cores avx2 avx512f MNIST; do
+        libmicrohttpd libdeflate CUDA cuBLAS NCCL 'GPU driver' 'NVIDIA GPU' Slurm Chromium torchrun clang-format shellcheck help2man cores avx2 avx512f MNIST; do
         [ "$(echo "$output" | grep -cE "^(yes|no )  $part +")" -eq 1 ]
     done
     echo "$output" | grep -q "^yes  python3       1.10.0$"
