@@ -161,7 +161,7 @@ check-mutants:
 
 # Builds for other processors than this, the tests of all arithmetic in each; ARM's are emulated.
 check-march:
-	@$(RUN_TESTS) tests/march/builds.bats
+	@$(RUN_TESTS) $(wildcard tests/march/*.bats)
 
 # The compilers of newer Debians, in machines of their own (as root).
 check-machines:
