@@ -1,4 +1,5 @@
 /* Two launchers of one job that have lost their connection. */
+#include <signal.h>
 #include <sys/socket.h>
 
 #include "common/base/log.h"
@@ -147,6 +148,28 @@ static void test_impossible_ranks(void **state)
         store_free(&store);
         store_server_stop(node_0);
     }
+}
+
+/* Another program has the port: no node waits for it to become a store. */
+static void test_another_program_at_the_port(void **state)
+{
+    (void)state;
+    port = 0;
+    const int listener = net_listen("localhost", &port);
+    const pid_t program = fork();
+    if (program == 0) {
+        alarm(600);
+        for (char byte;;) {
+            const int fd = net_accept(listener, seconds_now() + SECONDS);
+            net_recv(fd, &byte, 1, seconds_now() + SECONDS);
+            net_send(fd, "HTTP/1.1 400", 12, seconds_now() + SECONDS);
+        }
+    }
+    close(listener);
+    assert_dies_saying(join_only, NULL, 1, "no store of node 0 at localhost:",
+                       "(what answers there is no store): are --master-addr and --master-port");
+    kill(program, SIGKILL);
+    child_wait(program);
 }
 
 /* Node 0's assignments to elastic nodes: each number at its limits and one beyond. */
