@@ -99,6 +99,8 @@ static void fail_node_0(const void *context)
     Agents agents;
     Failure failure;
     join(&agents, &flags, "0");
+    store_wait(&agents.store,
+               "joined"); // or node 1 takes it for a torchrun, which has no heartbeat
     failure_of_launcher(&failure, 0, EXIT_FAILURE, "no space left");
     agents_fail(&agents, &failure);
     agents_leave(&agents);
@@ -110,6 +112,7 @@ static void run_done_node_1(const void *context)
     static Flags flags;
     Agents agents;
     join(&agents, &flags, "1");
+    store_set(&agents.store, "joined", "", 0);
     agents_done(&agents, false);
     const double deadline = seconds_now() + SECONDS;
     while (!agents.heartbeat_over && seconds_now() < deadline)
@@ -230,8 +233,11 @@ static void test_assignments_arrive(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cannot_say_done),    cmocka_unit_test(test_cannot_ask_how_it_ended),
-        cmocka_unit_test(test_impossible_ranks),   cmocka_unit_test(test_impossible_assignments),
+        cmocka_unit_test(test_cannot_say_done),
+        cmocka_unit_test(test_cannot_ask_how_it_ended),
+        cmocka_unit_test(test_impossible_ranks),
+        cmocka_unit_test(test_another_program_at_the_port),
+        cmocka_unit_test(test_impossible_assignments),
         cmocka_unit_test(test_assignments_arrive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
