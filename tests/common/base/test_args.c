@@ -448,6 +448,11 @@ static void test_value(void **state)
         option_set(option, &args, option->preset, NULL);
         const char *same = option->kind == OPTION_STRING ? option->value : option->preset;
         assert_string_equal(args_value(&args, option, value), same);
+        if (option->kind != OPTION_INT)
+            continue;
+        snprintf(word, sizeof word, "%.0f", option->low); // the least is a value like any other
+        option_set(option, &args, word, NULL);
+        assert_string_equal(args_value(&args, option, value), word);
     }
     Args args;
     args_defaults(&args, "cnn");
