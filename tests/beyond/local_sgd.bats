@@ -67,7 +67,7 @@ sent() {
 
 @test "all three learn" {
     for program in train_local_sgd train_diloco train_streaming; do
-        train $program beyond/local_sgd/$program --epochs 2
+        train $program beyond/local_sgd/$program --epochs 2 --num-samples 480 --batch-size 8
         [ "$(sed -n 's/^Test Epoch: 1 .*Accuracy: \([0-9]*\).*/\1/p' <<<"$output")" -ge 70 ]
     done
 }

@@ -149,14 +149,6 @@ broken() {
     [[ $output != *"Done."* ]]
 }
 
-@test "more lines than are needed are counted, and no mistake" {
-    needs_journals
-    solve 02c
-    for i in $(seq 30); do echo "// $i" >>"$LAB/02c/train.c"; done
-    judge 0
-    [[ $output == *"     61 lines are changed, and 60 are enough"*"Done."* ]]
-}
-
 @test "what a lab's text demands or forbids has a wrong program, which is refused" {
     tests/labs/forbidden.py
     mkdir -p "$BATS_TEST_TMPDIR/tree/teach" "$BATS_TEST_TMPDIR/tree/tests"
@@ -181,7 +173,7 @@ broken() {
     tests/labs/try_programs.py --sample "$SEED" # all of them: make check-labs
 }
 
-@test "what is compiled outside the tree reads its config.yaml, and no other" {
+@test "what is compiled outside the tree reads its config.yaml, and no other; more lines than are needed are no mistake" {
     needs_journals
     tree=$BATS_TEST_TMPDIR/tree
     mkdir -p "$tree" "$BATS_TEST_TMPDIR/tmp"
@@ -197,7 +189,9 @@ broken() {
     echo 'batch_size: 16' >config.yaml
     echo 'of a stranger' >"$TMPDIR/config.yaml"
     solve 02a
+    for i in $(seq 30); do echo "// $i" >>"$LAB/02a/train.c"; done
     judge 0 02a
+    [[ $output == *"     82 lines are changed, and 60 are enough"*"Done."* ]]
     [[ "$(lab/02a/train --nproc 1 --max-steps 1)" == *"Batchsize: 16 "* ]]
     [[ "$(tools/break.sh 01 's/^/ /' --max-steps 1)" == *"Batchsize: 16 "* ]]
 }
