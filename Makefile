@@ -110,7 +110,8 @@ LDLIBS    += -lyaml -ljansson $(if $(filter 1,$(EXTRAS)),-lsodium) -lz -lm -lpth
 
 # Optional parts, found by their compiler or header; extras/ is one. ROOM_no_PART.c has what the part's functions do in a
 # build without it.
-header = $(if $(shell $(CC) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo found),1,0)
+header = $(if $(filter $(1),$(HEADERS)),1,0)
+HEADERS = $(eval HEADERS := $(shell printf '\043if __has_include(<%s>)\n%s\n\043endif\n' png.h png.h microhttpd.h microhttpd.h | $(CC) -E -P -x c - 2>/dev/null))$(HEADERS)
 accepted = $(shell $(CC) -Werror $(1) -c -o /dev/null -x c /dev/null 2>/dev/null && echo $(1))
 MPI  ?= $(if $(shell command -v $(MPI_HOME:%=%/bin/)mpicc),1,0)
 CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
@@ -261,8 +262,8 @@ $(BUILD)/%.o: %.cu $(BUILD)/parts
 # The CPU's kernels need a * b + c in one instruction (ISO C says two), loops that may compute both sides of a ?:, sqrt
 # without errno, and the widest vectors there are. For many AMD processors GCC splits a * b + c again where loops sum it
 # up, in some tiles and not in others (the param): then the bits of a row would depend on the rows beside it.
-KERNEL_FLAGS := -ffp-contract=$(if $(filter 0,$(FMA)),off,fast) -fno-trapping-math -fno-math-errno \
-    $(call accepted,--param=avoid-fma-max-bits=0) $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-mprefer-vector-width=512)
+KERNEL_FLAGS = $(eval KERNEL_FLAGS := -ffp-contract=$(if $(filter 0,$(FMA)),off,fast) -fno-trapping-math -fno-math-errno \
+    $(call accepted,--param=avoid-fma-max-bits=0) $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-mprefer-vector-width=512))$(KERNEL_FLAGS)
 $(BUILD)/common/nn/plain.o $(BUILD)/common/nn/plain_%.o $(BUILD)/extras/fast_cpu/%.o: private override CFLAGS += $(KERNEL_FLAGS)
 
 $(BUILD)/common/data/digits.o: data/digits.csv.gz # embedded by .incbin

@@ -50,7 +50,7 @@ KERNELS_OF = $(patsubst %.c,$(BUILD)/widths/$(1)/%.o,$(filter common/nn/plain%.c
 define width_rules
 $(BUILD)/widths/$(1)/%.o: %.c $(BUILD)/parts
 	@mkdir -p $$(@D)
-	$$(call say,cc) $(CC) $(CPPFLAGS) $(CFLAGS) $(KERNEL_FLAGS) -march=$(1:-amd=) $(if $(filter %-amd,$(1)),-mtune=znver3) -c -o $$@ $$<
+	$$(call say,cc) $(CC) $(CPPFLAGS) $(CFLAGS) $$(KERNEL_FLAGS) -march=$(1:-amd=) $(if $(filter %-amd,$(1)),-mtune=znver3) -c -o $$@ $$<
 $(BUILD)/widths/$(1)/test_%: $(BUILD)/tests/common/nn/test_%.o $(call KERNELS_OF,$(1)) $(BUILD)/libcommon.a
 	$$(call say,link) $(LINK) $(LDFLAGS) -o $$@ $$^ $(LDLIBS) -lcmocka
 $(BUILD)/widths/$(1)/test_bf16: $(BUILD)/tests/extras/fast_cpu/test_bf16.o $(call KERNELS_OF,$(1)) $(BUILD)/libcommon.a
