@@ -38,9 +38,11 @@ $(TRIED): $(MINE:.c=.o) $(foreach file,$(MINE),$(patsubst %.c,$(BUILD)/%.o,$(wil
 -include $(OF:%=$(BUILD)/%.d)
 
 # The harness, with sanitizers where there are some. The learner's file allocates with the functions in redefine.syms.
-SANITIZE = $(shell echo 'int main(void) { return 0; }' | $(CC) -fsanitize=address,undefined -o /dev/null -x c - 2>/dev/null && \
-    echo -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+$(BUILD)/checked/sanitize.mk: $(BUILD)/parts
+	@mkdir -p $(@D) && echo 'int main(void) { return 0; }' | $(CC) -fsanitize=address,undefined -o /dev/null -x c - 2>/dev/null && \
+	    sanitize='-fsanitize=address,undefined -fno-sanitize-recover=undefined'; echo "SANITIZE := $$sanitize" >$@
 ifneq ($(filter %.try,$(MAKECMDGOALS)),)
+include $(BUILD)/checked/sanitize.mk # which make builds first
 CHECKED := -std=c11 -D_GNU_SOURCE -Wall -Wextra -MMD -MP -O1 -g $(OPENMP) $(SANITIZE)
 endif
 $(BUILD)/checked/%.o: %.c $(BUILD)/parts
