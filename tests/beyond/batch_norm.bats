@@ -2,6 +2,11 @@
 # The asides train_batch_norm and train_sync_batch_norm: buffers that all ranks share, and that a file keeps.
 # (tests/against/torch/batch_norm.bats compares them with PyTorch.)
 load ../helpers/training
+load ../helpers/few_rows
+
+setup_file() {
+    few_rows
+}
 
 setup() {
     scratch=$(mktemp -d)
@@ -16,11 +21,11 @@ train() {
     mkdir -p "$scratch/$3"
     local program=beyond/batch_norm/train_$1batch_norm ranks=$2 folder=$3
     shift 3
-    timeout 300 "$program" --nproc "$ranks" --threads 1 --checkpoint-dir "$scratch/$folder" "$@" >"$scratch/$folder/said" 2>&1 ||
+    timeout 300 "$program" --nproc "$ranks" --threads 1 --checkpoint-dir "$scratch/$folder" "${few[@]}" "$@" >"$scratch/$folder/said" 2>&1 ||
         { cat "$scratch/$folder/said" && return 1; }
 }
 
-final=batch_norm_digits.safetensors
+final=batch_norm_mnist.safetensors
 
 @test "over all ranks: weights and buffers are those of one process with the whole batch" {
     train '' 1 one --global-batch-size 24 --num-samples 240 --max-steps 8 --lr 0.02
@@ -39,18 +44,18 @@ final=batch_norm_digits.safetensors
         train "$kind" 3 "same$kind" --epochs 2 --num-samples 200 --batch-size 4
         [ "$(grep -c 'Buffers differ by 0.0000 between the ranks' "$scratch/same$kind/said")" -eq 2 ]
     done
-    PLAIN=1 tools/break.sh beyond/batch_norm/train_batch_norm.c /conv_net_broadcast_buffers/d --nproc 3 --epochs 1 \
+    PLAIN=1 tools/break.sh beyond/batch_norm/train_batch_norm.c /conv_net_broadcast_buffers/d --nproc 3 --epochs 1 "${few[@]}" \
         --num-samples 200 --batch-size 4 | grep -q 'Buffers differ by 0\.[0-9]*[1-9]'
 }
 
 @test "a run resumes exactly, after an epoch and inside one" {
     for kind in '' sync_; do
-        train "$kind" 2 whole --epochs 2 --save-every 1 --num-samples 300
-        train "$kind" 2 later --epochs 2 --num-samples 300 --resume "$scratch/whole/epoch_1.safetensors"
+        train "$kind" 2 whole --epochs 2 --save-every 1 --num-samples 250
+        train "$kind" 2 later --epochs 2 --num-samples 250 --resume "$scratch/whole/epoch_1.safetensors"
         cmp "$scratch/whole/$final" "$scratch/later/$final"
-        train "$kind" 2 whole --max-steps 9 --save-every 0
-        train "$kind" 2 part --max-steps 4 --save-every 0
-        train "$kind" 2 later --max-steps 9 --save-every 0 --resume "$scratch/part/$final"
+        train "$kind" 2 whole --max-steps 6 --save-every 0
+        train "$kind" 2 part --max-steps 2 --save-every 0
+        train "$kind" 2 later --max-steps 6 --save-every 0 --resume "$scratch/part/$final"
         cmp "$scratch/whole/$final" "$scratch/later/$final"
     done
 }

@@ -188,7 +188,7 @@ rank_0() {
     for _ in 1 2 3 4 5 6 7 8; do
         : >"$OUT/said"
         RECONFIGURE=1 MAX_RESTARTS=1 timeout 100 $RUN 1 --model linear --epochs 100000 --threads 1 --save-every 0 --log-interval 100000 \
-            --device cpu --checkpoint-dir "$OUT/alone" >"$OUT/said" 2>&1 3>&- &
+            --device cpu --inject slow:0:1:20 --checkpoint-dir "$OUT/alone" >"$OUT/said" 2>&1 3>&- &
         job=$!
         until_true 60 has_epochs 1
         launcher=$(pgrep -P $job)
