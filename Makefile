@@ -111,7 +111,8 @@ LDLIBS    += -lyaml -ljansson $(if $(filter 1,$(EXTRAS)),-lsodium) -lz -lm -lpth
 # Optional parts, found by their compiler or header; extras/ is one. ROOM_no_PART.c has what the part's functions do in a
 # build without it.
 header = $(if $(filter $(1),$(HEADERS)),1,0)
-HEADERS = $(eval HEADERS := $(shell printf '\043if __has_include(<%s>)\n%s\n\043endif\n' png.h png.h microhttpd.h microhttpd.h | $(CC) -E -P -x c - 2>/dev/null))$(HEADERS)
+HEADERS = $(eval HEADERS := $(shell printf '\043if __has_include(<%s>)\n%s\n\043endif\n' $(foreach name,png.h microhttpd.h libdeflate.h,$(name) $(name)) | \
+    $(CC) -E -P -x c - 2>/dev/null))$(HEADERS)
 accepted = $(shell $(CC) -Werror $(1) -c -o /dev/null -x c /dev/null 2>/dev/null && echo $(1))
 MPI  ?= $(if $(shell command -v $(MPI_HOME:%=%/bin/)mpicc),1,0)
 CUDA ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
