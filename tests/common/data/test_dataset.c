@@ -2,9 +2,11 @@
  * The data sets against PyTorch's from the same seeds and files (tests/golden/), and MNIST's
  * loader with small sets of inconsistent files.
  */
+#include "common/data/sampler.h"
 #include "tests/common/data/dataset_args.h"
 #include "tests/helpers/child.h"
 #include "tests/helpers/folder.h"
+#include "tests/helpers/leaves.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -285,6 +287,32 @@ static void test_mnist_that_does_not_fit(void **state)
     assert_dies_saying(load_train, &args, 1, folder, "label 1 is 10");
 }
 
+static void load_all(void *context)
+{
+    (void)context;
+    static const DatasetKind kinds[] = { DATASET_RANDOM, DATASET_DIGITS, DATASET_MNIST };
+    for (size_t i = 0; i < LENGTH(kinds); i++) {
+        Args args = args_of(kinds[i]);
+        args.data_dir = folder;
+        Rng rng;
+        rng_seed(&rng, 0);
+        Dataset dataset;
+        dataset_init(&dataset, &args, TRAIN, &rng);
+        Sampler sampler;
+        distributed_sampler_init(&sampler, dataset.size, 0, 2, true, false, 0);
+        sampler_pad(&sampler, 8);
+        sampler_free(&sampler);
+        dataset_free(&dataset);
+    }
+}
+
+static void test_sets_leave_nothing(void **state)
+{
+    (void)state;
+    write_mnist((const uint8_t[]){ 2, 28, 28 }, 2, 9);
+    assert_leaves_nothing(load_all, NULL);
+}
+
 /* Normalised by their own mean and deviation the pixels have mean 0 and deviation 1. */
 static void test_real_mnist(void **state)
 {
@@ -324,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_damaged_digits),
         cmocka_unit_test_setup_teardown(test_mnist_of_two_images, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_mnist_that_does_not_fit, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_sets_leave_nothing, make_folder, remove_folder),
         cmocka_unit_test(test_real_mnist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,8 +2,10 @@
  * The models except for their gradients (test_gradients.c): initial weights against PyTorch's, the
  * order of the hooks, dropout independent of the ranks, and the count of correct predictions.
  */
+#include "common/nn/optim.h"
 #include "tests/common/nn/models.h"
 #include "tests/helpers/child.h"
+#include "tests/helpers/leaves.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -24,6 +26,26 @@ static void assert_sha256(const void *data, size_t bytes, const char *expected)
     pclose(pipe);
     unlink(path);
     assert_string_equal(digest, expected);
+}
+
+static void use_model(void *context)
+{
+    (void)context;
+    Subject subject;
+    subject_init(&subject, "linear", 0, 2, 0);
+    Optimizer optim;
+    optim_init(&optim, &subject.args, &subject.model, 1);
+    float *values = exported(&subject, 0, subject.model.params);
+    model_import(&subject.model, 0, values, subject.model.params);
+    free(values);
+    optim_free(&optim);
+    subject_free(&subject);
+}
+
+static void test_a_model_leaves_nothing(void **state)
+{
+    (void)state;
+    assert_leaves_nothing(use_model, NULL);
 }
 
 static void check_initial_weights(const json_t *golden)
@@ -345,6 +367,7 @@ static void test_what_does_not_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_model_leaves_nothing),
         cmocka_unit_test(test_initial_weights),
         cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_hook_order),

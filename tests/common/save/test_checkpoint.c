@@ -2,6 +2,7 @@
 #include "common/base/comfort.h"
 #include "common/save/safetensors.h"
 #include "tests/common/save/checkpoint_run.h"
+#include "tests/helpers/leaves.h"
 
 static const struct {
     const char *model, *optimizer;
@@ -146,6 +147,42 @@ static void test_metadata(void **state)
     assert_metadata(&file, "mean", "0");
     assert_metadata(&file, "std", "1");
     safetensors_free(&file);
+}
+
+/* Saves, resumes, and meets files that are cut off, and one of another run. */
+static void use_files(void *context)
+{
+    Run *runs = context, *run = &runs[0];
+    char path[64], cut[64];
+    snprintf(path, sizeof path, "%s/epoch_7.safetensors", folder);
+    snprintf(cut, sizeof cut, "%s/cut", folder);
+    save(run, 7, 0);
+    size_t bytes;
+    char *content = get_file(path, &bytes);
+    Safetensors file;
+    for (size_t kept = 0; kept < bytes; kept += bytes / 3) {
+        FILE *part = fopen(cut, "wb");
+        fwrite(content, 1, kept, part);
+        fclose(part);
+        assert_false(checkpoint_resume(&run->checkpoint, &file, cut));
+        safetensors_free(&file);
+    }
+    free(content);
+    assert_true(checkpoint_resume(&run->checkpoint, &file, path));
+    safetensors_free(&file);
+    assert_false(checkpoint_resume(&runs[1].checkpoint, &file, path));
+    safetensors_free(&file);
+}
+
+static void test_files_leave_nothing(void **state)
+{
+    (void)state;
+    Run runs[2];
+    run_init(&runs[0], "linear", "adam", 0, 0);
+    run_init(&runs[1], "linear", "sgd", 0, 0);
+    assert_leaves_nothing(use_files, runs);
+    run_free(&runs[0]);
+    run_free(&runs[1]);
 }
 
 /* The lines, the files' names, and missing folders. The same run writes the same bytes into another
@@ -390,6 +427,7 @@ static void test_init_from_ours(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files_leave_nothing),
         cmocka_unit_test(test_resume),
         cmocka_unit_test(test_fresh_start),
         cmocka_unit_test(test_as_pytorch_has_it),

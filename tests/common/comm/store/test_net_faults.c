@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 #include "common/comm/store/net.h"
 #include "tests/helpers/child.h"
@@ -334,7 +335,9 @@ static void test_reasons(void **state)
     assert_string_equal(net_listen_reason(EACCES, 1, text), "Permission denied");
     int port = 0;
     const int listener = net_listen("127.0.0.1", &port);
+    const char *owner = has_extras ? " by test_net_faults (pid " : "";
     assert_has(net_listen_reason(EADDRINUSE, port, text), "Address already in use");
+    assert_has(text, owner);
     close(listener);
 }
 

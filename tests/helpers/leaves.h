@@ -1,0 +1,71 @@
+/* leaves.h - for tests: what is done again and again leaves neither memory nor descriptors. For one
+ * file of a program, in which this malloc and free count the blocks in use. */
+#ifndef TESTS_HELPERS_LEAVES_H
+#define TESTS_HELPERS_LEAVES_H
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/helpers/unit.h"
+
+static atomic_long num_blocks;
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they have their own
+// glibc's own functions, under the names for programs that replace them.
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+void __libc_free(void *memory);
+
+static inline void *counted(void *memory)
+{
+    num_blocks += memory != NULL;
+    return memory;
+}
+
+void *malloc(size_t bytes)
+{
+    return counted(__libc_malloc(bytes));
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    return counted(__libc_calloc(count, bytes));
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    return counted(__libc_memalign(alignment, bytes));
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    return memory == NULL ? malloc(bytes) : __libc_realloc(memory, bytes);
+}
+
+void free(void *memory)
+{
+    num_blocks -= memory != NULL;
+    __libc_free(memory);
+}
+#endif
+
+static inline void assert_leaves_nothing(void (*act)(void *context), void *context)
+{
+    long blocks[3]; // at first, what lasts as long as the process is allocated
+    int next[3]; // the lowest free descriptor
+    for (int i = 0; i < 3; i++) {
+        act(context);
+        blocks[i] = num_blocks;
+        next[i] = open("/dev/null", O_RDONLY);
+        close(next[i]);
+    }
+    assert_int_equal(blocks[2], blocks[1]);
+    assert_int_equal(next[2], next[1]);
+}
+
+#endif
