@@ -49,6 +49,25 @@ static void test_without_any_one_rank_is_alone(void **state)
     assert_string_equal(out, "0 0 1 localhost");
 }
 
+/* As a rank of mpirun's, of as many as context says. */
+static void print_five_by_mpirun(const void *num_ranks)
+{
+    clearenv();
+    setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", num_ranks, 1);
+    printf("%d", env_int("WORLD_SIZE"));
+}
+
+static void test_one_of_several_is_not_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(print_five_by_mpirun, "1"), 0);
+    assert_string_equal(out, "1");
+    assert_dies_saying(print_five_by_mpirun, "2", 1,
+                       "RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT are not set");
+}
+
 static void print_cores(const void *set)
 {
     SYS_CHECK(sched_setaffinity(0, sizeof(cpu_set_t), set));
@@ -93,6 +112,7 @@ static void test_cores_of_a_system_without_proc(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_of_several_is_not_alone),
         cmocka_unit_test(test_all_missing_ones_are_named),
         cmocka_unit_test(test_without_any_one_rank_is_alone),
         cmocka_unit_test(test_cores_are_those_that_the_kernel_allows),
