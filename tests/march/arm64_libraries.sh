@@ -3,6 +3,8 @@
 # that the tests are linked with, from Debian's packages. Nothing is installed, and no root is needed.
 set -eu
 folder=$1
+mkdir -p "${folder%/*}"
+exec 9>"$folder.lock" && flock 9 # two tests may ask at once
 [ ! -e "$folder/usr/include/libdeflate.h" ] || exit 0
 if ! command -v apt-get >/dev/null; then
     echo 'no apt-get here' && exit 1
@@ -22,4 +24,4 @@ apt_get update
 for package in "$work"/debs/*.deb; do
     dpkg-deb -x "$package" "$work/root"
 done
-mkdir -p "${folder%/*}" && rm -rf "$folder" && mv "$work/root" "$folder"
+rm -rf "$folder" && mv "$work/root" "$folder"
