@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/comfort.h"
 #include "common/base/rng.h"
 #include "tests/common/comm/ddp_training.h"
-#include "tests/helpers/unit.h"
+#include "tests/helpers/child.h"
 
 /* conv1.weight, conv1.bias, conv2.weight, conv2.bias, fc1.weight, fc1.bias, fc2.weight, fc2.bias */
 static const size_t cnn_sizes[] = { 288, 32, 18432, 64, 1179648, 128, 1280, 10 };
@@ -68,6 +69,23 @@ static void test_buckets_are_pytorchs(void **state)
     expect_buckets(halves, 1, 25, "1");
 }
 
+static void plan_aloud(const void *context)
+{
+    (void)context;
+    setenv("DDP_LOG", "bucket", 1);
+    expect_buckets(cnn_sizes, 8, 25, "4 4");
+}
+
+static void test_the_plan_can_be_logged(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(plan_aloud, NULL), 0);
+    if (!has_extras)
+        skip();
+    assert_has(err, "bucket 0 of 2, p4 to p7, 4.505 MiB, is planned\n");
+    assert_has(err, "bucket 1 of 2, p0 to p3, 0.072 MiB, is planned\n");
+}
+
 static void test_buckets_cover_gradients_of_any_sizes(void **state)
 {
     (void)state;
@@ -85,6 +103,7 @@ static void test_buckets_cover_gradients_of_any_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_plan_can_be_logged),
         cmocka_unit_test(test_buckets_are_pytorchs),
         cmocka_unit_test(test_buckets_cover_gradients_of_any_sizes),
     };
