@@ -89,6 +89,8 @@ static void test_largest_key_and_value(void **state)
     assert_int_equal(store_get(&f->b, key, back, size), size);
     assert_memory_equal(back, value, size);
     assert_int_equal(store_get(&f->b, key, back, 10), size);
+    key[8190] = 'x'; // all of it counts
+    assert_false(store_check(&f->b, key));
     free(value);
     free(back);
     free(key);
