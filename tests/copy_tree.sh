@@ -7,5 +7,6 @@ copy=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 case $copy in "$PWD"/build/?*) ;; *) echo "$0: $copy is not below build" >&2 && exit 2 ;; esac
 find "$copy" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
-tar -cf - --exclude=./build --exclude=./.git . | tar -xf - -C "$copy"
-for source in "$copy"/0[1-5]_*/*.c "$copy"/05_*/*/*.c "$copy"/beyond/*/*.c "$copy"/tools/*.c; do rm -f "${source%.c}"; done # programs: they are linked anew
+# Programs, which are most of the bytes, are linked anew.
+for source in 0[1-5]_*/*.c 05_*/*/*.c beyond/*/*.c tools/*.c; do echo "./${source%.c}"; done |
+    tar -cf - --exclude=./build --exclude=./.git --exclude-from=- . | tar -xf - -C "$copy"

@@ -10,6 +10,7 @@ setup_file() {
 setup() {
     few+=(--batch-size 8)
     export LAB=$BATS_TEST_TMPDIR/lab LAB_SECONDS=600
+    export LAB_OURS=$BATS_FILE_TMPDIR/ours # our own programs run once
 }
 
 # The solution as the learner's file; judged if there is a second argument.
