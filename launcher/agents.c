@@ -279,7 +279,8 @@ void agents_leave(Agents *agents)
         pthread_join(agents->heartbeat_thread, NULL);
         store_free(&agents->heartbeat_store);
     }
-    store_delete(&agents->store, node_key(KEY_HEARTBEAT, flags->node_rank).text);
+    if (flags->node_rank != 0) // a node that looks only now would take node 0 for a torchrun
+        store_delete(&agents->store, node_key(KEY_HEARTBEAT, flags->node_rank).text);
     if (flags->node_rank == 0)
         wait_for_peers_to_leave(agents, seconds);
     else if (!agents->store.failed &&

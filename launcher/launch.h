@@ -219,7 +219,7 @@ bool fault_block_print(const Failure *root, const Workers *workers, int first_ra
 #define KEY_NUM_MEMBERS "torchelastic/agent/terminal_state/num_members" // nodes that are done
 #define KEY_END "torchelastic/agent/terminal_state/last_member" // how the job ended: END_*
 #define KEY_NUM_NODES "ddprun/num_nodes" // --nnodes and --max-restarts of the first node
-#define KEY_HEARTBEAT "ddprun/heartbeat/%d" // counts up while its launcher lives, then is removed
+#define KEY_HEARTBEAT "ddprun/heartbeat/%d" // rises while the launcher lives; node 0's alone stays
 #define KEY_FAILURE "ddprun/failure/%d" // the node's first failure: see failure_encode
 #define KEY_ROOT "ddprun/root" // the failure that all nodes report
 #define KEY_NUM_STOPPED "ddprun/num_stopped" // nodes that are done with EXIT_STOPPED

@@ -99,8 +99,6 @@ static void fail_node_0(const void *context)
     Agents agents;
     Failure failure;
     join(&agents, &flags, "0");
-    store_wait(&agents.store,
-               "joined"); // or node 1 takes it for a torchrun, which has no heartbeat
     failure_of_launcher(&failure, 0, EXIT_FAILURE, "no space left");
     agents_fail(&agents, &failure);
     agents_leave(&agents);
@@ -112,7 +110,6 @@ static void run_done_node_1(const void *context)
     static Flags flags;
     Agents agents;
     join(&agents, &flags, "1");
-    store_set(&agents.store, "joined", "", 0);
     agents_done(&agents, false);
     const double deadline = seconds_now() + SECONDS;
     while (!agents.heartbeat_over && seconds_now() < deadline)
