@@ -87,14 +87,22 @@ ssize_t pipe_send(Pipe *pipe, const struct iovec part[2])
     return (ssize_t)(header_bytes + piece);
 }
 
+/* If a message has come by the other way than the one that is due, its length is wrong. The caller
+ * gets its header, which names it. */
 ssize_t pipe_receive(Pipe *pipe, struct iovec part[2])
 {
     const size_t header_bytes = part[0].iov_len, rest = part[1].iov_len;
-    if ((pipe->takes = slot_fits(part)))
-        return slot_take(pipe, part);
+    if ((pipe->takes = slot_fits(part))) {
+        const ssize_t taken = slot_take(pipe, part);
+        if (taken >= 0 || atomic_load(&pipe->theirs->written) == pipe->read || slot_has_come(pipe))
+            return taken;
+    }
     if (pipe->seen_written - pipe->read < header_bytes + rest)
         pipe->seen_written = atomic_load(&pipe->theirs->written);
     const size_t unread = (size_t)(pipe->seen_written - pipe->read);
+    if (unread == 0 && header_bytes > 0 && slot_has_come(pipe) &&
+        atomic_load(&pipe->theirs->written) == pipe->read)
+        return slot_take(pipe, (struct iovec[]){ part[0], { 0 } });
     if (unread == 0)
         return pipe_nothing(EAGAIN);
     if (unread > PIPE_BYTES || unread % PIPE_GRAIN != 0 || unread < header_bytes)
@@ -121,12 +129,10 @@ void pipe_release(Pipe *pipe)
 /* Returns true if the other side has written or read since the last check. */
 static bool has_news(const Pipe *pipe, short events)
 {
-    if (events == POLLIN && pipe->takes)
-        return slot_has_come(pipe);
-    if (events == POLLOUT && pipe->puts)
-        return atomic_load(&pipe->theirs->taken) != pipe->seen_taken;
-    return events == POLLIN ? atomic_load(&pipe->theirs->written) != pipe->seen_written
-                            : atomic_load(&pipe->theirs->read) != pipe->seen_read;
+    if (events == POLLIN)
+        return slot_has_come(pipe) || atomic_load(&pipe->theirs->written) != pipe->seen_written;
+    return pipe->puts ? atomic_load(&pipe->theirs->taken) != pipe->seen_taken
+                      : atomic_load(&pipe->theirs->read) != pipe->seen_read;
 }
 
 bool pipe_sleep(Pipe *pipe, short events)

@@ -49,21 +49,25 @@ bool slot_has_come(const Pipe *pipe)
 
 ssize_t slot_take(Pipe *pipe, struct iovec part[2])
 {
-    const size_t bytes = part[0].iov_len + part[1].iov_len;
+    const size_t header_bytes = part[0].iov_len;
+    size_t bytes = header_bytes + part[1].iov_len;
     const Line *line = pipe->theirs->slot[pipe->taken % NUM_SLOTS];
     for (int looks = 0; pipe->come < bytes;)
         if (slot_has_come(pipe)) {
             memcpy(pipe->message + pipe->come, line[pipe->come / LINE_BYTES].bytes, LINE_BYTES);
             pipe->come += LINE_BYTES;
         } else if (++looks == NUM_LOOKS) {
-            return pipe_nothing(EAGAIN);
+            if (pipe->come < header_bytes ||
+                memcmp(part[0].iov_base, pipe->message, header_bytes) == 0)
+                return pipe_nothing(EAGAIN);
+            bytes = header_bytes; // of another message, perhaps a shorter one: no more may come
         }
     pipe->come = 0;
     pipe->taken++;
     // It is the one that is due, as a rule: then nothing waits for a copy of it.
-    if (memcmp(part[0].iov_base, pipe->message, part[0].iov_len) != 0)
-        memcpy(part[0].iov_base, pipe->message, part[0].iov_len);
-    part[1].iov_base = pipe->message + part[0].iov_len;
+    if (memcmp(part[0].iov_base, pipe->message, header_bytes) != 0)
+        memcpy(part[0].iov_base, pipe->message, header_bytes);
+    part[1].iov_base = pipe->message + header_bytes;
     return (ssize_t)bytes;
 }
 

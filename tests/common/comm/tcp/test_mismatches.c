@@ -165,23 +165,33 @@ static void test_mismatches(void **state)
 static void send_recv_body(Rank *rank)
 {
     ProcessGroup pg;
+    const size_t *counts = rank->context;
     rank_join(rank, &pg);
     if (rank->rank == 0)
-        pg_send(&pg, data, 10, FLOAT32, 1);
+        pg_send(&pg, data, counts[0], FLOAT32, 1);
     else
-        pg_recv(&pg, data, 11, FLOAT32, 0);
+        pg_recv(&pg, data, counts[1], FLOAT32, 0);
     barrier(&pg);
 }
 
+/* Messages of one kind, a few bytes or many, and of one of the kinds beside one of another. */
 static void test_send_and_recv_of_other_counts(void **state)
 {
     (void)state;
-    RankEnd end[MAX_RANKS];
-    ranks_run(2, send_recv_body, NULL, end);
-    for (int rank = 0; rank < 2; rank++)
-        expect_error_at_once(end, rank,
-                             "rank 1 calls recv #0 of 11 float32 from rank 0, rank 0 calls send #0 "
-                             "of 10 float32 to rank 1");
+    static const size_t counts[][2] = { { 10, 11 },     { 11, 10 },     { 10, 60 },
+                                        { 60, 10 },     { 10, 1000 },   { LARGE, 10 },
+                                        { 1000, 1001 }, { 1001, 1000 }, { 0, LARGE } };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        RankEnd end[MAX_RANKS];
+        char text[160];
+        ranks_run(2, send_recv_body, (void *)counts[i], end);
+        snprintf(text, sizeof text,
+                 "rank 1 calls recv #0 of %zu float32 from rank 0, rank 0 calls send #0 of %zu "
+                 "float32 to rank 1",
+                 counts[i][1], counts[i][0]);
+        for (int rank = 0; rank < 2; rank++)
+            expect_error_at_once(end, rank, text);
+    }
 }
 
 static void late_call_body(Rank *rank)
