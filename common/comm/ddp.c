@@ -1,12 +1,10 @@
-/*
- * The Reducer: data parallelism while the backward pass still runs.
+/* The Reducer: data parallelism while the backward pass still runs.
  *
  * The backward pass completes gradients from the last layer to the first. As soon as all gradients
  * of a bucket are complete, its all-reduce starts and travels while the earlier layers are still
  * being computed. Buckets are a compromise: many small ones pay the latency of a message each, a
  * single large one is sent at the very end. All ranks must send them in the same order, whatever
- * the order in which their gradients become ready; so a complete bucket waits for those before it.
- */
+ * the order in which their gradients become ready; so a complete bucket waits for earlier ones. */
 #include "common/comm/ddp.h"
 
 #include <stdlib.h>

@@ -1,10 +1,8 @@
-/*
- * Forming and destroying groups.
+/* Forming and destroying groups.
  *
  * Every rank publishes a line about itself in the store and compares it. So missing ranks, and
  * ranks started with other options, are found before a backend tries to connect them and hangs.
- * With mpi, MPI connects the ranks, and the same lines are compared without a store.
- */
+ * With mpi, MPI connects the ranks, and the same lines are compared without a store. */
 #include "common/comm/process_group.h"
 
 #include <math.h>

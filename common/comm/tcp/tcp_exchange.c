@@ -60,7 +60,7 @@ static bool made_progress(Mesh *mesh, Message *message, ssize_t bytes)
 {
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
-    mesh->wait.idle_since = 0;
+    mesh->wait.spins_until = mesh->wait.idle_since = 0;
     if (bytes < 0 && errno == EPROTO)
         mesh_abort(mesh, NOBODY,
                    "the memory of ranks %d and %d is damaged: DDP_SHM_DISABLE=1 does without it",

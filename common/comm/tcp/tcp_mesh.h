@@ -75,7 +75,8 @@ typedef struct Mesh {
     struct {
         atomic_int num_threads; // threads that wait for a call
         int peer; // rank whose message is missing
-        double idle_since; // since when nothing was sent or received (0: since just now)
+        double spins_until; // by seconds_now (0: it has not begun to wait)
+        double idle_since; // since when it sleeps and no byte has moved (0: it does not sleep)
         double next_poll_time; // when to read notices next, even without waiting
         double next_notice_time; // when to send NOTICE_WAITING or NOTICE_ALIVE next
     } wait;

@@ -274,21 +274,24 @@ static void sleep_for_data(Mesh *mesh, const int peer[2], double seconds)
 void mesh_wait(Mesh *mesh, int to, int from)
 {
     const double begin = seconds_now(); // much faster than seconds_awake
-    if (mesh->wait.idle_since == 0)
-        mesh->wait.idle_since = begin;
+    if (mesh->wait.spins_until == 0)
+        mesh->wait.spins_until = begin + SPIN_SECONDS;
     // Waking up takes longer than most messages, so a rank whose caller waits looks again and again
     // for a while. If ranks share a core it yields: the rank that we wait for may need it.
-    if (atomic_load(&mesh->wait.num_threads) > 0 && begin < mesh->wait.idle_since + SPIN_SECONDS) {
+    if (atomic_load(&mesh->wait.num_threads) > 0 && begin < mesh->wait.spins_until) {
         if (!mesh->has_core)
             sched_yield();
         return;
     }
+    double now = seconds_awake();
+    if (mesh->wait.idle_since == 0)
+        mesh->wait.idle_since = now;
     const int waits_for = mesh->wait.peer = from != NOBODY ? from : to;
     sleep_for_data(mesh, (const int[]){ to, from },
-                   fmin(mesh->deadline, mesh->wait.next_notice_time) - seconds_awake());
+                   fmin(mesh->deadline, mesh->wait.next_notice_time) - now);
 
-    const double now = seconds_awake();
-    if (seconds_now() >= mesh->wait.idle_since + NOTICE_SECONDS)
+    now = seconds_awake();
+    if (now >= mesh->wait.idle_since + NOTICE_SECONDS)
         group_extras_waits_for(mesh, waits_for);
     if (now >= mesh->deadline)
         end_by_timeout(mesh, waits_for);
