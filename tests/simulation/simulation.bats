@@ -50,7 +50,7 @@ finds() {
     finds lost_wakeup store 'wake-up is lost'
     finds double_rank rendezvous 'two holders'
     finds late_message store 'no order of operations'
-    finds stale_attempt elastic 'two holders' 300
+    finds stale_attempt elastic 'two holders' 10000
     finds two_groups reconfigure 'two groups in generation'
     finds early_group reconfigure 'still in the generation before'
 }

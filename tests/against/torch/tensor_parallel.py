@@ -101,6 +101,5 @@ def main():
         assert any(far_apart(*setting, seed) <= TOLERANCE for seed in SEEDS), setting
 
 
-
 if __name__ == "__main__":
     sys.exit(main())
