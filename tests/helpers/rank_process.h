@@ -50,11 +50,11 @@ static inline void expect_success(RankBody *body, int rank, int port)
 
 static double brief; // seconds, for ranks whose waits should time out
 
-/* Returns true if rank 0 dies with this line, in which %d is the port, and %g after it brief. */
-static inline bool dies_with(RankBody *body, int port, const char *format, char line[LINE_BYTES])
+/* Returns true if this child, rank 0, dies with this line, in which %d is the port, and %g after it
+ * brief. */
+static inline bool dies_with(const Rank *child, int port, const char *format, char line[LINE_BYTES])
 {
-    const Rank child = start_rank(body, 0, port);
-    const int status = end_rank(&child);
+    const int status = end_rank(child);
     snprintf(line, LINE_BYTES, format, port, brief);
     return status == EXIT_FAILURE && strstr(err, line) != NULL;
 }
@@ -65,8 +65,10 @@ static inline void expect_death(RankBody *body, int port, const char *format)
 {
     char line[LINE_BYTES];
     bool dies = false;
-    for (brief = 0.3; !dies && brief < 60; brief *= 10)
-        dies = dies_with(body, port, format, line);
+    for (brief = 0.3; !dies && brief < 60; brief *= 10) {
+        const Rank child = start_rank(body, 0, port);
+        dies = dies_with(&child, port, format, line);
+    }
     if (!dies)
         fail_msg("\"%s\" instead of \"%s\"", err, line);
 }
