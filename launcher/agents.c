@@ -279,15 +279,16 @@ void agents_leave(Agents *agents)
         pthread_join(agents->heartbeat_thread, NULL);
         store_free(&agents->heartbeat_store);
     }
-    if (flags->node_rank != 0) // a node that looks only now would take node 0 for a torchrun
-        store_delete(&agents->store, node_key(KEY_HEARTBEAT, flags->node_rank).text);
-    if (flags->node_rank == 0)
+    if (flags->node_rank == 0) { // its key stays, or a late node would take it for a torchrun
         wait_for_peers_to_leave(agents, seconds);
-    else if (!agents->store.failed &&
-             !(agents->host_is_torchrun && agents->verdict == VERDICT_FAILED))
+    } else {
+        store_delete(&agents->store, node_key(KEY_HEARTBEAT, flags->node_rank).text);
         // Waits until node 0 disconnects, because the next job must not find this one's store. Only
         // a torchrun there does not know of the failure, and may wait for minutes.
-        poll_awake(&(struct pollfd){ .fd = agents->store.fd, .events = POLLIN }, 1, seconds);
+        if (!agents->store.failed &&
+            !(agents->host_is_torchrun && agents->verdict == VERDICT_FAILED))
+            poll_awake(&(struct pollfd){ .fd = agents->store.fd, .events = POLLIN }, 1, seconds);
+    }
 
     store_free(&agents->store);
     if (agents->server != NULL)
