@@ -17,12 +17,6 @@
 #define MAX_CALLERS 64 // connections whose handshake is not done yet
 #define MAX_WARNINGS 8
 
-/* How a connection begins in a job without a secret; the answer is HANDSHAKE_WELCOME. */
-typedef struct {
-    Key256 key; // the group's key
-    int32_t caller, answerer, channel;
-} Opening;
-
 /* A connection whose other end has not shown yet which rank it is. */
 typedef struct {
     int fd;

@@ -11,14 +11,6 @@
 
 #include "common/base/log.h"
 
-#define HEADER_MAGIC UINT64_C(0x6464702e74637032)
-
-typedef struct {
-    CollectiveId call;
-    uint64_t magic;
-    uint64_t bytes; // payload bytes
-} Header;
-
 _Static_assert(sizeof(Header) <= PIPE_ALIGNMENT && sizeof(Header) % PIPE_GRAIN == 0,
                "a pipe keeps a header in one piece and what follows it aligned");
 

@@ -22,12 +22,6 @@
 
 #define HOST_BYTES 256
 
-/* How a connection begins; the answer is HANDSHAKE_WELCOME. */
-typedef struct {
-    Key256 key; // the group's key
-    int32_t caller, answerer, channel;
-} Opening;
-
 double mesh_connect_timeout(const ProcessGroup *pg)
 {
     return pg->survivor != NULL ? fmin(FORM_SECONDS, pg->timeout) : pg->timeout;

@@ -35,6 +35,20 @@ typedef struct {
     char group[GROUP_NAME_BYTES]; // the group's name, zero-padded
 } CollectiveId;
 
+/* How a message begins. */
+#define HEADER_MAGIC UINT64_C(0x6464702e74637032)
+typedef struct {
+    CollectiveId call;
+    uint64_t magic;
+    uint64_t bytes; // payload bytes
+} Header;
+
+/* How a connection begins in a job without a secret; the answer is HANDSHAKE_WELCOME. */
+typedef struct {
+    Key256 key; // the group's key
+    int32_t caller, answerer, channel;
+} Opening;
+
 /* What ranks send each other besides data. */
 typedef enum { NOTICE_WAITING, NOTICE_ABORT, NOTICE_CLOSE, NOTICE_ALIVE } NoticeKind;
 

@@ -104,14 +104,6 @@ static void test_messages_in_pieces(void **state)
     ranks_run_well(3, pieces_body, NULL);
 }
 
-/* How a message begins (tcp_exchange.c). */
-typedef struct {
-    CollectiveId call;
-    uint64_t magic, bytes;
-} Header;
-
-#define MAGIC UINT64_C(0x6464702e74637032)
-
 /* A header that rank 1 sends before its first message. */
 typedef struct {
     Header header;
@@ -139,10 +131,10 @@ static void test_headers_that_are_not_due(void **state)
     CollectiveId other = due;
     other.sequence = 5;
     const Heading headings[] = {
-        { { due, MAGIC + 1, 40 }, foreign },
-        { { due, MAGIC, 41 }, foreign },
-        { { other, MAGIC + 1, 40 }, foreign },
-        { { other, MAGIC, 40 },
+        { { due, HEADER_MAGIC + 1, 40 }, foreign },
+        { { due, HEADER_MAGIC, 41 }, foreign },
+        { { other, HEADER_MAGIC + 1, 40 }, foreign },
+        { { other, HEADER_MAGIC, 40 },
           "rank 0 calls recv #0 of 10 float32 from rank 1, rank 1 calls "
           "send #5 of 10 float32 to rank 0" },
     };
@@ -164,7 +156,7 @@ static void broken_body(Rank *rank)
         const Peer *peer = ((Mesh *)pg.state)->peer;
         if (!sends) {
             const Header header = { { .count = LARGE, .kind = SEND, .sequence = 1 },
-                                    MAGIC,
+                                    HEADER_MAGIC,
                                     sizeof data };
             SYS_CHECK(net_send(peer->data, &header, sizeof header, seconds_now() + TIMEOUT));
         }
@@ -190,12 +182,6 @@ static void test_a_connection_that_breaks(void **state)
 }
 
 /* ---- forming ---- */
-
-/* A rank's first message (tcp_mesh.c). */
-typedef struct {
-    Key256 key;
-    int32_t caller, answerer, channel;
-} Opening;
 
 static bool is_welcome(Store *store, const Opening *opening)
 {

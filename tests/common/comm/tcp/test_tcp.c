@@ -30,12 +30,6 @@ typedef struct {
     Key256 key;
 } Offer;
 
-/* A rank's first message. */
-typedef struct {
-    Key256 key;
-    int32_t caller, answerer, channel;
-} Opening;
-
 static int call_rank_0(Store *store)
 {
     char address[160] = "", host[128];
