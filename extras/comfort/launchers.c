@@ -36,7 +36,7 @@ static void refuse_unknown_launcher(void)
 /* Refuses a launcher whose names are unknown here, as HOROVOD_RANK and HOROVOD_SIZE. */
 static void refuse_unknown_names(void)
 {
-    for (char **at = environ; *at != NULL; at++) {
+    for (char **at = environ; at != NULL && *at != NULL; at++) { // NULL after clearenv
         const int length = (int)strcspn(*at, "=") - (int)strlen("_RANK");
         char size[96] = "";
         if (length > 0 && strncmp(*at + length, "_RANK=", 6) == 0)
