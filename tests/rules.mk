@@ -42,6 +42,7 @@ $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) 
 
 $(addprefix $(BUILD)/tests/common/comm/tcp/test_,mesh sockets): LDFLAGS += -Wl,--wrap=on_demand_form
 $(BUILD)/tests/common/comm/tcp/test_survivors: LDFLAGS += -Wl,--wrap=seconds_now,--wrap=seconds_awake
+$(BUILD)/tests/extras/shared_memory/test_shared_memory: LDFLAGS += -Wl,--wrap=seconds_now
 $(BUILD)/tests/common/data/test_idx: LDFLAGS += -Wl,--wrap=idx_find_other
 
 # The tests of the kernels, with kernels built for other widths of vectors: $(BUILD)/widths/MARCH/test_NAME. The

@@ -345,6 +345,33 @@ static void test_a_full_ring_is_never_overrun(void **state)
 
 /* Whatever the sizes of messages, as many are sent as there are slots, each comes as it was sent,
  * also among long ones, and a writer that waits for a slot is woken. */
+static bool has_slow_clock;
+
+double __real_seconds_now(void), __wrap_seconds_now(void);
+
+/* Takes a microsecond, as where the kernel must be asked for the time. */
+double __wrap_seconds_now(void)
+{
+    const double begin = __real_seconds_now();
+    double now = begin;
+    while (has_slow_clock && now < begin + 1e-6)
+        now = __real_seconds_now();
+    return now;
+}
+
+/* The other rank does not even look. */
+static void test_a_slow_clock_moves_no_rank_away(void **state)
+{
+    (void)state;
+    static PipeMemory memory;
+    Pipe pipe = pipe_on(&memory, 0, -1);
+    has_slow_clock = true;
+    for (int i = 0; i < 8 * 1000; i++)
+        pipe_publish(&pipe, PIPE_BYTES);
+    has_slow_clock = false;
+    assert_true(pipe.far < 0);
+}
+
 static void test_slots_keep_messages_apart(void **state)
 {
     (void)state;
@@ -453,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_a_killed_rank_leaves_nothing),
         cmocka_unit_test(test_damaged_memory_ends_with_a_line),
         cmocka_unit_test(test_a_full_ring_is_never_overrun),
+        cmocka_unit_test(test_a_slow_clock_moves_no_rank_away),
         cmocka_unit_test(test_slots_keep_messages_apart),
         cmocka_unit_test(test_a_short_call_beside_a_long_one_is_named),
         cmocka_unit_test(test_a_caller_without_a_core_has_a_short_slice),
