@@ -114,7 +114,7 @@ static void await_others(const ProcessGroup *pg, const char *key)
     const int present = pg->world_size - list_missing(pg, list);
     snprintf(line, sizeof line, "%d %s of %d did not come within %g s", present, list,
              pg->world_size, pg->timeout);
-    store_set(pg->store, key, line, strlen(line));
+    store_set(pg->store, key, line, strlen(line)); // COMPARE_SET wakes none on PyTorch's old store
 }
 
 /* Returns what follows "rank 3 has ". */
