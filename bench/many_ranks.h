@@ -20,7 +20,8 @@
 #include "common/base/log.h"
 #include "common/base/memory.h"
 
-/* Few enough that the messages of a ring take most of the time, but too many for doubling. */
+/* Few enough that the number of messages takes most of the time; up to 16 ranks too many for
+ * doubling. */
 enum { SHORT_BYTES = 65536 };
 
 typedef struct {

@@ -6,7 +6,8 @@ measured on one machine, and drawn out to 10,000 ranks. Beyond the points it is 
                                                     each connection, since ranks read their neighbors' addresses
     start-up      (n R(n) + L(n)) / cores           all ranks on this machine's cores
                   R(n) + L(n)                       a core for each rank: only the launcher and its store remain serial
-    all-reduce    T(n) = 2 (n - 1) (alpha + bytes / n beta)     the ring, a core for each rank
+    all-reduce    T(n) = 2 (n - 1) (alpha + bytes / n beta)     the ring, a core for each rank; where its blocks are short,
+                         log2(n) (alpha + bytes beta)           doubling (common/comm/tcp/backend_tcp.c)
                   n T(n) / cores                    all ranks on this machine's cores
 
 p, q, l, s and r are fitted to processor's time, alpha and beta to all-reduces of the step's bytes and of 64 KiB. No term is
@@ -16,6 +17,7 @@ message of the ring and each of the 2 log2 n + 2 handshakes takes the network's 
 import math
 
 import report
+from step_model import SHORT_BLOCK, SHORT_BYTES
 
 SHORT = 65536  # bytes, as in many_ranks.h
 SHOWN = [1000, 10000]
@@ -58,6 +60,13 @@ def num_connections(n):
     return 2 * math.log2(n) + 2
 
 
+def messages(n, size):
+    """(how many, bytes) a rank sends in an all-reduce."""
+    if size <= SHORT_BYTES or size // n < SHORT_BLOCK:
+        return math.log2(n), math.log2(n) * size
+    return 2 * (n - 1), 2 * (n - 1) * size / n
+
+
 class Model:
     def __init__(self, rows, size, cores):
         """rows: n -> the medians of ours."""
@@ -67,7 +76,7 @@ class Model:
         self.l, self.s, self.r = fit([(n, row["launcher_cpu"]) for n, row in rows.items()],
                                      [one, lambda n: n, lambda n: n * num_connections(n)])
         points = [((n, bytes_), row[name]) for n, row in rows.items() for name, bytes_ in (("all_reduce", size), ("short", SHORT))]
-        self.alpha, self.beta = fit(points, [lambda x: 2 * (x[0] - 1) * x[0] / cores, lambda x: 2 * (x[0] - 1) * x[1] / cores])
+        self.alpha, self.beta = fit(points, [lambda x: messages(*x)[0] * x[0] / cores, lambda x: messages(*x)[1] * x[0] / cores])
 
     def rank(self, n):
         return self.p + self.q * num_connections(n)
@@ -82,7 +91,8 @@ class Model:
         return self.rank(n) + self.launcher(n)
 
     def all_reduce(self, n, size=None):
-        return 2 * (n - 1) * (self.alpha + (size or self.size) / n * self.beta)
+        count, sent = messages(n, size or self.size)
+        return count * self.alpha + sent * self.beta
 
     def all_reduce_here(self, n, size=None):
         return n * self.all_reduce(n, size) / self.cores
@@ -106,7 +116,7 @@ def show(found, cores, out):
     model = Model(rows, int(min(row["bytes"] for row in rows.values())), cores)
     print(f"\nThe model, with {cores} cores: a rank takes {1e3 * model.p:.3g} ms + {1e3 * model.q:.3g} ms a connection,\n"
           f"the launcher {1e3 * model.l:.3g} ms + {1e3 * model.s:.3g} ms a rank + {1e3 * model.r:.3g} ms for each of its "
-          f"connections (processor's time),\na message of the ring {1e6 * model.alpha:.3g} us + {1e9 * model.beta:.3g} ns a byte.")
+          f"connections (processor's time),\na message {1e6 * model.alpha:.3g} us + {1e9 * model.beta:.3g} ns a byte.")
     print_errors("start-up", rows, "start", model.start_here)
     print_errors("the step's all-reduce", rows, "all_reduce", model.all_reduce_here)
     print_errors("an all-reduce of 64 KiB", rows, "short", lambda n: model.all_reduce_here(n, SHORT))

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
 import colours
 
-SHORT_BYTES = 32 << 10
+SHORT_BYTES, SHORT_BLOCK = 32 << 10, 4 << 10  # as in common/comm/tcp/backend_tcp.c
 RANKS = [2**i for i in range(11)]
 
 
@@ -49,7 +49,7 @@ class Network:
 
 def all_reduce(n, size, alpha, beta):
     """Seconds for n ranks, flat."""
-    if size <= SHORT_BYTES:
+    if size <= SHORT_BYTES or size // n < SHORT_BLOCK:
         return math.ceil(math.log2(n)) * (alpha + size * beta)
     return 2 * (n - 1) * (alpha + size / n * beta)
 
@@ -67,7 +67,7 @@ def staged(network, n, size):
     alpha, beta = network.inside
     nodes = n / per_node
     inside = 2 * (per_node - 1) * (alpha + size / per_node * beta)
-    return inside + 2 * (nodes - 1) * (network.alpha + size / nodes * network.beta)
+    return inside + all_reduce(nodes, size / per_node, network.alpha, network.beta * per_node)
 
 
 def step_seconds(step, network, n, way=flat, ranks_per_core=1.0):

@@ -10,7 +10,7 @@
 #include "common/comm/tcp/tcp_mesh.h"
 #include "extras/browser/page.h"
 
-#define SHORT_BYTES ((size_t)32 * 1024) // as in backend_tcp.c
+#define SHORT_BYTES ((size_t)32 * 1024) // as in backend_tcp.c for up to 8 ranks
 #define REASON_BYTES 512
 
 static char ours[DESCRIPTION_BYTES]; // the call in progress

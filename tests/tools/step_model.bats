@@ -21,11 +21,15 @@ row() {
     model
     # 4: 6 x (100 + 250) us end at 12.1 ms, behind the backward pass; 2 x 116.384 us are exposed.
     [ "$(row 'wire, ring' 4)" = "32.2 99" ]
-    # 1,024: 10 + 2046 x 100.977 us + 10 x 116.384 us = 217.76 ms, of which 20 are hidden.
-    [ "$(row 'wire, ring' 1024)" = "229.8 14" ]
-    # In 128 nodes of 8: 14 x 135 us inside, 254 x 107.8125 us across, then 10 x 116.384 us.
-    [ "$(row 'eight, staged' 1024)" = "52.4 61" ]
-    [ "$(row 'eight, ring' 1024)" = "229.8 14" ]
+    # 128, blocks of 7.8 KB: 10 + 254 x 107.8125 us + 7 x 116.384 us = 38.20 ms, of which 20 are hidden.
+    [ "$(row 'wire, ring' 128)" = "50.2 64" ]
+    # 1,024, shorter blocks, so doubling: 10 + 10 x 1100 us + 10 x 116.384 us = 22.16 ms.
+    [ "$(row 'wire, ring' 1024)" = "34.2 94" ]
+    # In 128 nodes of 8: 14 x 135 us inside, 7 x 1100 us across are hidden; 10 x 116.384 us are not.
+    [ "$(row 'eight, staged' 1024)" = "33.2 96" ]
+    [ "$(row 'eight, ring' 1024)" = "34.2 94" ]
+    # In 16 nodes of 8: 14 x 135 us inside, 30 x 162.5 us across, the same.
+    [ "$(row 'eight, staged' 128)" = "32.8 98" ]
     # 2 inside a node: 2 x 510 us are hidden, and over loopback take the time of a core all the same.
     [ "$(row 'this machine, ring' 2)" = "33.0 97" ]
     [ "$(row 'eight, ring' 2)" = "32.0 100" ]

@@ -1,11 +1,10 @@
-/* The tcp backend: what Gloo is to PyTorch, but small enough to read.
- *
- * Collectives are queued and executed one after the other: all ranks make the same calls in the
- * same order. The thread that executes one is the driver and owns the connections. A thread that
- * waits for a call drives, so a blocking call needs no other thread and no wake-up. While no thread
- * waits, the progress thread drives: that is how communication overlaps the backward pass. The
- * files below it, from the bottom up: tcp_mesh.c connects the ranks, tcp_watch.c waits and finds
- * the rank that is missing, tcp_exchange.c moves messages, tcp_algorithms.c decides which. */
+/* The tcp backend: what Gloo is to PyTorch, but small enough to read. Collectives are executed one
+ * after the other: all ranks make the same calls in the same order. The thread that executes one
+ * is the driver and owns the connections. A thread that waits for a call drives, so a blocking call
+ * needs no other thread and no wake-up. While no thread waits, the progress thread drives: that is
+ * how communication overlaps the backward pass. The files below it, from the bottom up: tcp_mesh.c
+ * connects the ranks, tcp_watch.c waits and finds the rank that is missing, tcp_exchange.c moves
+ * messages, tcp_algorithms.c decides which. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -14,7 +13,8 @@
 #include "common/base/signals.h"
 #include "common/comm/tcp/tcp_mesh.h"
 
-#define SHORT_BYTES ((size_t)32 * 1024) // up to here latency dominates
+#define SHORT_BYTES ((size_t)32 * 1024) // up to here latency dominates,
+#define SHORT_BLOCK ((size_t)4 * 1024) // and up to such blocks of a ring, as many ranks have
 #define MAX_QUEUED 256
 
 /* Ticket t is in slot t % MAX_QUEUED until it is finished. The mutex guards all but the mesh, which
@@ -50,7 +50,9 @@ static const struct {
 static void execute(Mesh *mesh, const Collective *collective)
 {
     const CollectiveKind kind = collective->kind;
-    const bool is_short = collective->count * dtype_size(collective->type) <= SHORT_BYTES;
+    const size_t bytes = collective->count * dtype_size(collective->type);
+    const size_t block = bytes / (size_t)collective->pg->world_size;
+    const bool is_short = bytes <= SHORT_BYTES || block < SHORT_BLOCK;
     Algorithm *run = is_short ? algorithms[kind].brief : algorithms[kind].lengthy;
     if ((kind == ALL_REDUCE || kind == BARRIER) && collective->pg->tcp_all_reduce != NULL)
         run = collective->pg->tcp_all_reduce;
@@ -123,7 +125,6 @@ static void *tcp_init(ProcessGroup *pg)
     pthread_mutex_init(&tcp->mutex, NULL);
     pthread_cond_init(&tcp->work, NULL);
     pthread_cond_init(&tcp->done, NULL);
-
     const int error = thread_start(&tcp->thread, progress_loop, tcp);
     CHECK(error == 0, "cannot start the tcp backend's thread: %s", strerror(error));
     return tcp;

@@ -92,10 +92,11 @@ static void many_body(Rank *rank)
 {
     ProcessGroup pg;
     rank_join(rank, &pg);
-    const size_t n = (size_t)pg.world_size, few[] = { 1, 7, 1001 };
+    const size_t n = (size_t)pg.world_size, few[] = { 1, 7, 1001, 8192, 1024 * n - 1 };
     for (size_t i = 0; i < sizeof few / sizeof few[0]; i++)
         expect_doubling(&pg, few[i]);
-    const size_t many[] = { 262144 + n - 1, 300007, 16384 * n }; // the last: 2 (n - 1) / n exactly
+    // The first is the shortest for more than 8 ranks, the last 2 (n - 1) / n exactly.
+    const size_t many[] = { 1024 * n + (n <= 8) * 8192, 1024 * n + 300007, 16384 * n };
     for (size_t i = 0; i < sizeof many / sizeof many[0]; i++)
         expect_ring(&pg, many[i]);
     process_group_destroy(&pg);
