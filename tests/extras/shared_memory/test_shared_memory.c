@@ -343,8 +343,6 @@ static void test_a_full_ring_is_never_overrun(void **state)
     close(bell[1]);
 }
 
-/* Whatever the sizes of messages, as many are sent as there are slots, each comes as it was sent,
- * also among long ones, and a writer that waits for a slot is woken. */
 static bool has_slow_clock;
 
 double __real_seconds_now(void), __wrap_seconds_now(void);
@@ -372,6 +370,8 @@ static void test_a_slow_clock_moves_no_rank_away(void **state)
     assert_true(pipe.far < 0);
 }
 
+/* Whatever the sizes of messages, as many are sent as there are slots, each comes as it was sent,
+ * also among long ones, and a writer that waits for a slot is woken. */
 static void test_slots_keep_messages_apart(void **state)
 {
     (void)state;
