@@ -40,10 +40,18 @@ $(TORCH_PEERS): %: %.o $(BUILD)/tests/common/comm/store/store_ops.o $(LIB_BEYOND
 $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) $(LIB_BEYOND) $(BUILD)/tools/libmodel.a $(BUILD)/libcommon.a
 	$(call say,link) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(LIBPNG) -lcmocka
 
-$(addprefix $(BUILD)/tests/common/comm/tcp/test_,mesh sockets): LDFLAGS += -Wl,--wrap=on_demand_form
-$(BUILD)/tests/common/comm/tcp/test_survivors: LDFLAGS += -Wl,--wrap=seconds_now,--wrap=seconds_awake
-$(BUILD)/tests/extras/shared_memory/test_shared_memory: LDFLAGS += -Wl,--wrap=seconds_now
-$(BUILD)/tests/common/data/test_idx: LDFLAGS += -Wl,--wrap=idx_find_other
+# Functions that a test has in place of the program's own.
+wrapping = $(addprefix -Wl$(comma)--wrap=,$(1))
+$(BUILD)/tests/common/comm/test_process_group: LDFLAGS += $(call wrapping,store_try_wait group_extras_check group_extras_formed group_extras_leaving)
+$(BUILD)/tests/common/comm/store/test_net_faults: LDFLAGS += $(call wrapping,seconds_now poll_awake)
+$(addprefix $(BUILD)/tests/common/comm/tcp/test_,mesh sockets): LDFLAGS += $(call wrapping,on_demand_form)
+$(BUILD)/tests/common/comm/tcp/test_sockets: LDFLAGS += $(call wrapping,pipes_schedule pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock)
+$(BUILD)/tests/common/comm/tcp/test_survivors: LDFLAGS += $(call wrapping,seconds_now seconds_awake group_extras_waits_for sched_yield)
+$(BUILD)/tests/extras/shared_memory/test_shared_memory: LDFLAGS += $(call wrapping,seconds_now)
+$(BUILD)/tests/common/data/test_idx: LDFLAGS += $(call wrapping,idx_find_other)
+# Their arrays end where a page does (tests/helpers/exact.h).
+EXACT := comm/test_calls comm/test_ddp_uses comm/test_process_group comm/tcp/test_sockets $(addprefix data/test_,dataloader dataset dataset_rows idx sampler)
+$(EXACT:%=$(BUILD)/tests/common/%): LDFLAGS += $(call wrapping,mem_alloc mem_calloc)
 
 # The tests of the kernels, with kernels built for other widths of vectors: $(BUILD)/widths/MARCH/test_NAME. The
 # library comes last, so that its own kernels are not taken.

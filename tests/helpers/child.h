@@ -81,6 +81,17 @@ static inline void assert_dies(Body *body, const void *context, int status,
             fail_msg("did not say \"%s\" but: %s", *words, err);
 }
 
+/* Runs body with 0, 1, 2 ... as its context until it returns, because that is enough (of memory, in
+ * leaves.h). With less it must end with status 1 and one line that has this word. */
+static inline void assert_dies_until_enough(Body *body, const char *word)
+{
+    int number = 0;
+    for (int status; (status = child_run(body, &number)) != 0; number++)
+        if (status != 1 || strstr(err, word) == NULL || strchr(err, '\n')[1] != '\0')
+            fail_msg("with %d ended with %d, saying: %s", number, status, err);
+    assert_true(number > 0);
+}
+
 /* assert_dies_saying(body, context, status, word, ...) */
 #define assert_dies_saying(body, context, status, ...) \
     assert_dies(body, context, status, (const char *const[]){ __VA_ARGS__, NULL })

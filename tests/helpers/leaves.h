@@ -1,18 +1,26 @@
-/* leaves.h - for tests: what is done again and again leaves neither memory nor descriptors. For one
- * file of a program, in which this malloc and free count the blocks in use. */
+/* leaves.h - for tests: what is done again and again leaves neither memory nor descriptors, and
+ * memory can be made to run out. For one file of a program, in which this malloc and free count the
+ * blocks in use. */
 #ifndef TESTS_HELPERS_LEAVES_H
 #define TESTS_HELPERS_LEAVES_H
 
 #include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "tests/helpers/unit.h"
 
 static atomic_long num_blocks;
+static atomic_long blocks_left = LONG_MAX; // until there is no memory
+static bool (*free_elsewhere)(void *memory); // frees what is not malloc's (exact.h); or NULL
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they have their own
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) // they have their own
+#define needs_own_malloc() skip()
+#else
+#define needs_own_malloc() (void)0
 // glibc's own functions, under the names for programs that replace them.
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
@@ -26,30 +34,38 @@ static inline void *counted(void *memory)
     return memory;
 }
 
+static inline bool has_memory(void)
+{
+    return atomic_fetch_sub(&blocks_left, 1) > 0;
+}
+
 void *malloc(size_t bytes)
 {
-    return counted(__libc_malloc(bytes));
+    return has_memory() ? counted(__libc_malloc(bytes)) : NULL;
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    return counted(__libc_calloc(count, bytes));
+    return has_memory() ? counted(__libc_calloc(count, bytes)) : NULL;
 }
 
 void *aligned_alloc(size_t alignment, size_t bytes)
 {
-    return counted(__libc_memalign(alignment, bytes));
+    return has_memory() ? counted(__libc_memalign(alignment, bytes)) : NULL;
 }
 
 void *realloc(void *memory, size_t bytes)
 {
-    return memory == NULL ? malloc(bytes) : __libc_realloc(memory, bytes);
+    if (memory == NULL)
+        return malloc(bytes);
+    return has_memory() ? __libc_realloc(memory, bytes) : NULL;
 }
 
 void free(void *memory)
 {
     num_blocks -= memory != NULL;
-    __libc_free(memory);
+    if (free_elsewhere == NULL || !free_elsewhere(memory))
+        __libc_free(memory);
 }
 #endif
 

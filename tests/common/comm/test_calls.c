@@ -9,6 +9,7 @@
 #include "common/comm/library_calls.h"
 #include "common/comm/store/net.h"
 #include "tests/helpers/child.h"
+#include "tests/helpers/exact.h"
 #include "tests/helpers/ranks.h"
 
 static Collective last; // the latest call
@@ -139,6 +140,29 @@ static void test_calls_that_make_no_sense(void **state)
             assert_int_equal(child_run(call, &cases[i].call), 0);
         else
             assert_dies_saying(call, &cases[i].call, 1, cases[i].error);
+}
+
+static void count_call(void *calls)
+{
+    ++*(int *)calls;
+}
+
+/* Only a backend that can, and not for one rank. */
+static void test_keep_alive(void **state)
+{
+    (void)state;
+    int calls = 0;
+    const Backend able = { .keep_alive = count_call }, unable = { 0 };
+    ProcessGroup pg = { .world_size = 2, .backend = &able, .state = &calls };
+    process_group_keep_alive(&pg);
+    assert_int_equal(calls, 1);
+    process_group_keep_alive(&(ProcessGroup){ .world_size = 1, .parent = &pg });
+    assert_int_equal(calls, 2);
+    pg.world_size = 1;
+    process_group_keep_alive(&pg);
+    pg = (ProcessGroup){ .world_size = 2, .backend = &unable };
+    process_group_keep_alive(&pg);
+    assert_int_equal(calls, 2);
 }
 
 /* ---- subgroups ---- */
@@ -374,7 +398,11 @@ static void test_a_rank_is_taken_once(void **state)
     (void)state;
     RankEnd end[MAX_RANKS];
     ranks_run(3, twice_body, NULL, end);
-    expect_error(end, 2, " is rank 1 already: every rank needs a number of its own (RANK)");
+    char host[64] = "", text[160];
+    gethostname(host, sizeof host - 1);
+    snprintf(text, sizeof text,
+             " on %s is rank 1 already: every rank needs a number of its own (RANK)", host);
+    expect_error(end, 2, text);
     assert_null(strstr(end[1].errors, "already"));
 }
 
@@ -383,6 +411,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_as_the_backend_gets_it),
         cmocka_unit_test(test_calls_that_make_no_sense),
+        cmocka_unit_test(test_keep_alive),
         cmocka_unit_test(test_subgroups),
         cmocka_unit_test(test_what_a_subgroup_may_not),
         cmocka_unit_test(test_extents),

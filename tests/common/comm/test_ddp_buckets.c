@@ -6,6 +6,7 @@
 
 #include "common/base/comfort.h"
 #include "common/base/rng.h"
+#include "common/comm/backend.h"
 #include "tests/common/comm/ddp_training.h"
 #include "tests/helpers/child.h"
 
@@ -76,6 +77,58 @@ static void plan_aloud(const void *context)
     expect_buckets(cnn_sizes, 8, 25, "4 4");
 }
 
+static long start_nothing(void *state, const Collective *collective)
+{
+    (void)state, (void)collective;
+    return 0;
+}
+
+static void wait_for_nothing(void *state, long ticket)
+{
+    (void)state, (void)ticket;
+}
+
+static const Backend silent = { .start = start_nothing, .wait = wait_for_nothing };
+static ProcessGroup group = { .backend = &silent, .world_size = 1 };
+
+static Work hook_of_nodes(void *nodes, float *grads, size_t numel)
+{
+    (void)grads;
+    printf("%s %zu ", nodes == group.nodes ? "nodes" : "another", numel);
+    return (Work){ &group, 0 };
+}
+
+/* One backward pass, through the hook of the group's nodes if context is one. */
+static void train_aloud(const void *nodes)
+{
+    static float grads[1300000];
+    const Parameters p = parameters_of(cnn_sizes, 8);
+    Reducer reducer;
+    setenv("DDP_LOG", "bucket", 1);
+    group.nodes = (Nodes *)nodes;
+    reducer_init(&reducer, &(Args){ .bucket_cap_mb = 25 }, &group, grads, p.parameter, 8);
+    for (int i = 7; i >= 0; i--)
+        reducer_mark_ready(&reducer, i);
+    reducer_finalize(&reducer);
+    reducer_free(&reducer);
+}
+
+static void test_a_backward_pass_can_be_logged(void **state)
+{
+    (void)state;
+    static const Nodes nodes = { .comm_hook = hook_of_nodes };
+    assert_int_equal(child_run(train_aloud, &nodes), 0);
+    assert_string_equal(out, "nodes 1181066 nodes 18816 "); // fc, then conv
+    assert_int_equal(child_run(train_aloud, NULL), 0);
+    assert_string_equal(out, "");
+    if (!has_extras)
+        skip();
+    assert_has(err, "bucket 0 of 2, p4 to p7, 4.505 MiB, is complete and leaves\n");
+    assert_has(err, "bucket 1 of 2, p0 to p3, 0.072 MiB, is complete and leaves\n");
+    assert_has(err, "the backward pass is done, waiting for 2 buckets\n");
+    assert_has(err, "all buckets are back: gradients are averaged\n");
+}
+
 static void test_the_plan_can_be_logged(void **state)
 {
     (void)state;
@@ -104,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_plan_can_be_logged),
+        cmocka_unit_test(test_a_backward_pass_can_be_logged),
         cmocka_unit_test(test_buckets_are_pytorchs),
         cmocka_unit_test(test_buckets_cover_gradients_of_any_sizes),
     };

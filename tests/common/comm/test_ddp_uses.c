@@ -2,6 +2,7 @@
 
 #include "common/base/log.h"
 #include "tests/common/comm/ddp_training.h"
+#include "tests/helpers/exact.h"
 #include "tests/helpers/unit.h"
 
 // Parameter 2 is used by two layers and 5 by three; 4 and 8 are frozen.

@@ -272,6 +272,7 @@ static void test_tasks_per_node(void **state)
         const char *counts;
         int tasks[5]; // tasks of nodes 0, 1 ...
     } cases[] = { { "4", { 4 } },
+                  { "12,10", { 12, 10 } },
                   { "2(x2)", { 2, 2 } },
                   { "3,1", { 3, 1 } },
                   { "2(x3),1", { 2, 2, 2, 1 } },
@@ -403,6 +404,11 @@ static void test_agent_store_left_over(void **state)
     (void)state;
     assert_int_equal(child_run(print_agent_store, OMPI "TORCHELASTIC_USE_AGENT_STORE=True"), 0);
     assert_string_equal(out, "2/3 local 2/3 master 127.0.0.1:29500 | 2 3 - -");
+    assert_int_equal(child_run(print_agent_store, SLURM_STEP "TORCHELASTIC_USE_AGENT_STORE=True"),
+                     0);
+    assert_string_equal(out, "4/5 local 0/1 master -:0 | 0 1 - -");
+    assert_int_equal(child_run(print_agent_store, SUBMITIT "TORCHELASTIC_USE_AGENT_STORE=True"), 0);
+    assert_string_equal(out, "1/2 local 1/2 master 127.0.0.1:29500 | 1 2 - True");
     assert_int_equal(child_run(print_agent_store, TORCHRUN "TORCHELASTIC_USE_AGENT_STORE=True"), 0);
     assert_string_equal(out, "3/4 local 1/2 master -:0 | 1 2 - True");
 }
@@ -418,8 +424,16 @@ static void test_line(void **state)
         if (strstr(err, words[i]) == NULL)
             fail_msg("\"%s\" is not in %s", words[i], err);
     assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1);
+    char host[64] = "", begin[160];
+    gethostname(host, sizeof host - 1);
+    snprintf(begin, sizeof begin, "[rank 0/2] host %s: local rank 0 (LOCAL_RANK), cpu, cores ",
+             host);
     assert_int_equal(child_run(log_env, "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0"), 0);
-    assert_non_null(strstr(err, "] host "));
+    assert_has(err, begin);
+    assert_has(err, "; rank from RANK; master unknown:0 (MASTER_ADDR is not set)\n");
+    assert_int_equal(child_run(log_env, OMPI "SLURMD_NODENAME=n7"), 0);
+    assert_has(err, "[rank 2/3] host n7: local rank 2 of 3 (OMPI_COMM_WORLD_LOCAL_RANK), cpu, ");
+    assert_has(err, "; master 127.0.0.1:29500 (all ranks are on one node)\n");
 }
 
 static void parse(Step step, const char *list)

@@ -76,7 +76,10 @@ static void print_cores(const void *set)
 {
     SYS_CHECK(sched_setaffinity(0, sizeof(cpu_set_t), set));
     char text[DIST_ENV_CORES_BYTES];
+    const int next = dup(STDIN_FILENO); // the first free descriptor
+    close(next);
     printf("%s", dist_env_cores(text));
+    assert_int_equal(dup(STDIN_FILENO), next);
 }
 
 static void test_cores_are_those_that_the_kernel_allows(void **state)

@@ -1,6 +1,19 @@
 /* The watchdog of library calls: a call that ends in time, and one that does not. */
+#include <dlfcn.h>
+
 #include "common/comm/library_calls.h"
 #include "tests/helpers/child.h"
+
+static int num_joined; // threads that have been waited for
+
+/* In place of libc's. */
+int pthread_join(pthread_t thread, void **result)
+{
+    int (*next)(pthread_t, void **) = NULL;
+    *(void **)&next = dlsym(RTLD_NEXT, "pthread_join");
+    num_joined++;
+    return next(thread, result);
+}
 
 /* Stops the watchdog in time, or too late. */
 static void keep_waiting(const void *context)
@@ -12,6 +25,7 @@ static void keep_waiting(const void *context)
     watchdog_start(&watchdog, seconds[0], "the call", "start the others");
     usleep((useconds_t)(seconds[1] * 1e6));
     watchdog_stop(&watchdog);
+    assert_int_equal(num_joined, 1);
     assert_int_equal(dup(STDOUT_FILENO), next);
 }
 

@@ -4,14 +4,61 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 #include "common/comm/backend.h"
 #include "common/comm/store/net.h"
+#include "tests/helpers/exact.h"
 #include "tests/helpers/ranks.h"
 #include "tests/helpers/unit.h"
 
 /* The line with which a rank announces itself; its content is tested elsewhere. */
 static const char LINE[] = "rank 0 has --backend tcp, --device cpu, 4 ranks";
+
+static double most_seconds = 1e9; // that a rank may wait for the others
+
+bool __real_store_try_wait(Store *store, const char *key, double seconds);
+bool __wrap_store_try_wait(Store *store, const char *key, double seconds);
+
+bool __wrap_store_try_wait(Store *store, const char *key, double seconds)
+{
+    CHECK(seconds <= most_seconds || strstr(key, "/agreement ") == NULL, "it would wait for %g s",
+          seconds);
+    return __real_store_try_wait(store, key, seconds);
+}
+
+/* The extras' functions, each of which belongs to one moment of a group; the latest three calls. */
+static char moments[4] = "...";
+
+static void note(char moment)
+{
+    memmove(moments, moments + 1, 2);
+    moments[2] = moment;
+}
+
+void __real_group_extras_check(const ProcessGroup *pg, const Args *args);
+void __wrap_group_extras_check(const ProcessGroup *pg, const Args *args);
+void __real_group_extras_formed(ProcessGroup *pg, const Args *args);
+void __wrap_group_extras_formed(ProcessGroup *pg, const Args *args);
+void __real_group_extras_leaving(ProcessGroup *pg), __wrap_group_extras_leaving(ProcessGroup *pg);
+
+void __wrap_group_extras_check(const ProcessGroup *pg, const Args *args)
+{
+    note('c');
+    __real_group_extras_check(pg, args);
+}
+
+void __wrap_group_extras_formed(ProcessGroup *pg, const Args *args)
+{
+    note(pg->state != NULL ? 'f' : '?');
+    __real_group_extras_formed(pg, args);
+}
+
+void __wrap_group_extras_leaving(ProcessGroup *pg)
+{
+    note(pg->sequence == 0 ? 'l' : '?');
+    __real_group_extras_leaving(pg);
+}
 
 /* Agrees on a free port for a store that rank 0 serves. */
 static int agree_on_port(Rank *rank)
@@ -47,6 +94,7 @@ static void missing_body(Rank *rank)
         store_set(&rank->store, "group 1/line of rank 1", LINE, strlen(LINE));
     store_wait(&rank->store, "group 1/line of rank 1");
     rank->args.timeout = rank->rank == 0 ? 0.6 : 300;
+    most_seconds = rank->args.timeout;
     rank_join(rank, &pg);
 }
 
@@ -65,10 +113,12 @@ static void test_missing_ranks_are_named(void **state)
 static void late_body(Rank *rank)
 {
     ProcessGroup pg;
+    const long before = num_arrays;
     if (rank->rank == *(const int *)rank->context)
         usleep((useconds_t)(1e6 * (STORE_QUIET_SECONDS + 1)));
     rank_join(rank, &pg);
     process_group_destroy(&pg);
+    CHECK(num_arrays == before, "%ld arrays are left", num_arrays - before);
 }
 
 /* By rank 0, or by rank 1 if that is the one. */
@@ -266,10 +316,12 @@ static void test_unusable_backends(void **state)
         { BACKEND_NCCL, false,
           backend_nccl.remedy == NULL ? "needs --device cuda" : "built without nccl" },
         { BACKEND_TCP, true, "--backend tcp does not reach GPU memory" },
+        { BACKEND_AUTO, true, "--backend tcp does not reach GPU memory" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if ((cases[i].backend == BACKEND_MPI && backend_mpi.remedy == NULL) ||
-            (cases[i].backend == BACKEND_TCP && has_staging))
+            (cases[i].backend == BACKEND_TCP && has_staging) ||
+            (cases[i].backend == BACKEND_AUTO && (has_staging || backend_nccl.remedy == NULL)))
             continue;
         RankEnd end[MAX_RANKS];
         ranks_run(1, unusable_body, (void *)&cases[i], end);
@@ -352,27 +404,48 @@ static void two_groups_body(Rank *rank)
     for (int i = 0; i < 2; i++) {
         ProcessGroup pg;
         rank_join(rank, &pg);
-        CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == rank->world_size, "wrong sum");
+        CHECK(strcmp(moments + 1, "cf") == 0, "the extras are called at %s", moments);
         process_group_destroy(&pg);
+        CHECK(strcmp(moments, "cfl") == 0, "the extras are called at %s", moments);
     }
+    log_info("done");
 }
 
+/* Whatever is logged took seconds, not the days since the machine was started. */
 static void test_two_groups_after_each_other(void **state)
 {
     (void)state;
-    ranks_run_well(3, two_groups_body, NULL);
+    RankEnd end[MAX_RANKS];
+    setenv("DDP_LOG", "distributed", 1);
+    ranks_run(3, two_groups_body, NULL, end);
+    unsetenv("DDP_LOG");
+    for (int rank = 0; rank < 3; rank++) {
+        double seconds[2] = { -1, -1 };
+        assert_non_null(strstr(end[rank].errors, "done"));
+        const char *there = strstr(end[rank].errors, "all 3 ranks are there after ");
+        const char *connected = strstr(end[rank].errors, "connected by tcp after ");
+        assert_int_equal(there != NULL && connected != NULL, has_extras);
+        if (!has_extras)
+            continue;
+        sscanf(there, "all 3 ranks are there after %lf s", &seconds[0]);
+        sscanf(connected, "connected by tcp after %lf s", &seconds[1]);
+        for (int i = 0; i < 2; i++)
+            assert_true(seconds[i] >= 0 && seconds[i] < AT_ONCE);
+    }
 }
 
 /* Rank 0 serves each group's store at one address; no rank may take the last store for the next. */
 static void same_address_body(Rank *rank)
 {
     const int port = agree_on_port(rank);
+    const long before = num_arrays;
     for (int i = 0; i < 10; i++) {
         ProcessGroup pg;
         process_group_init(&pg, &rank->args, "127.0.0.1", port, rank->rank, rank->world_size,
                            (MemoryLocation){ 0 });
         CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == rank->world_size, "wrong sum");
         process_group_destroy(&pg);
+        CHECK(num_arrays == before, "%ld arrays are left", num_arrays - before);
     }
 }
 
@@ -400,29 +473,6 @@ static void test_no_false_alarms_at_the_end(void **state)
     ranks_run_well(4, ending_body, NULL);
 }
 
-static void count_call(void *calls)
-{
-    ++*(int *)calls;
-}
-
-/* Only a backend that can, and not for one rank. */
-static void test_keep_alive(void **state)
-{
-    (void)state;
-    int calls = 0;
-    const Backend able = { .keep_alive = count_call }, unable = { 0 };
-    ProcessGroup pg = { .world_size = 2, .backend = &able, .state = &calls };
-    process_group_keep_alive(&pg);
-    assert_int_equal(calls, 1);
-    process_group_keep_alive(&(ProcessGroup){ .world_size = 1, .parent = &pg });
-    assert_int_equal(calls, 2);
-    pg.world_size = 1;
-    process_group_keep_alive(&pg);
-    pg = (ProcessGroup){ .world_size = 2, .backend = &unable };
-    process_group_keep_alive(&pg);
-    assert_int_equal(calls, 2);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,7 +489,6 @@ int main(void)
         cmocka_unit_test(test_two_groups_after_each_other),
         cmocka_unit_test(test_groups_after_each_other_at_one_address),
         cmocka_unit_test(test_no_false_alarms_at_the_end),
-        cmocka_unit_test(test_keep_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,8 @@
 #include "common/data/sampler.h"
 #include "tests/common/data/dataset_args.h"
 #include "tests/helpers/child.h"
+#include "tests/helpers/exact.h"
 #include "tests/helpers/folder.h"
-#include "tests/helpers/leaves.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,6 +1,7 @@
 /* The number of rows in a data set: all, the first few, or enough to fill its shards. */
 #include "tests/common/data/dataset_args.h"
 #include "tests/helpers/child.h"
+#include "tests/helpers/exact.h"
 
 #include <limits.h>
 

@@ -3,6 +3,7 @@
  * ends with one line that names the file.
  */
 #include "tests/helpers/child.h"
+#include "tests/helpers/exact.h"
 #include "tests/helpers/folder.h"
 
 #include <sys/resource.h>

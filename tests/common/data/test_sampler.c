@@ -3,9 +3,11 @@
  * and by their properties where torch has no equivalent: exact evaluation, seeking, few rows.
  */
 #include "tests/helpers/child.h"
+#include "tests/helpers/exact.h"
 
 #include <jansson.h>
 
+#include "common/base/comfort.h"
 #include "common/data/sampler.h"
 
 /* Returns the rest of the epoch, in odd portions, on whose sizes it must not depend. */
@@ -257,6 +259,43 @@ static void test_seek_keeps_ranks_together(void **state)
         }
 }
 
+/* How the rows of rank 1 of 4 are dealt out. */
+typedef struct {
+    size_t rows;
+    bool shuffle, drop_last;
+    const char *line;
+} Dealing;
+
+static void deal_aloud(const void *context)
+{
+    const Dealing *dealing = context;
+    Sampler sampler;
+    setenv("DDP_LOG", "sampler", 1);
+    distributed_sampler_init(&sampler, dealing->rows, 1, 4, dealing->shuffle, dealing->drop_last,
+                             0);
+    sampler_free(&sampler);
+}
+
+static void test_dealing_can_be_logged(void **state)
+{
+    (void)state;
+    static const Dealing dealings[] = {
+        { 10, false, false,
+          "epoch 0, in order: 3 of 10 rows are ours, the first is row 1; 2 come twice to" },
+        { 10, false, true,
+          "epoch 0, in order: 2 of 10 rows are ours, the first is row 1; 0 come twice to" },
+        { 12, true, false, "epoch 0, shuffled: 3 of 12 rows are ours, the first is row " },
+        { 12, true, false, "; 0 come twice to make the shares equal\n" },
+    };
+    for (size_t i = 0; i < LENGTH(dealings); i++) {
+        assert_int_equal(child_run(deal_aloud, &dealings[i]), 0);
+        if (has_extras)
+            assert_has(err, dealings[i].line);
+    }
+    assert_int_equal(child_run(deal_aloud, &(Dealing){ 3, false, true, "" }), 0);
+    assert_string_equal(err, ""); // no rows, no line
+}
+
 static void init_with_ranks(const void *ranks)
 {
     Sampler sampler;
@@ -275,6 +314,7 @@ static void test_refuses_a_rank_outside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dealing_can_be_logged), // first, since DDP_LOG is read once
         cmocka_unit_test(test_as_in_pytorch),
         cmocka_unit_test(test_epochs_differ_and_come_again),
         cmocka_unit_test(test_goes_on_where_it_stood),

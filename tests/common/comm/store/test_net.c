@@ -134,6 +134,39 @@ static void test_names_of_this_machine(void **state)
         assert_false(net_is_loopback(others[i]));
 }
 
+static void test_hosts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *host, *copy; // NULL: no host
+    } cases[] = {
+        { "a", "a" },
+        { "node-1.org", "node-1.org" },
+        { "[::1]", "::1" },
+        { "fe80::1", "fe80::1" },
+        { "[a", "[a" },
+        { "[", "[" },
+        { "", NULL },
+        { "[]", NULL },
+        { "a:1", NULL },
+        { "a b", NULL },
+        { "a/", NULL },
+        { "12345678901", "12345678901" },
+        { "123456789012", NULL }, // as long as the buffer
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char copy[12] = "";
+        const bool is_host = cases[i].copy != NULL;
+        assert_int_equal(net_copy_host(copy, sizeof copy, cases[i].host, strlen(cases[i].host)),
+                         is_host);
+        if (is_host)
+            assert_string_equal(copy, cases[i].copy);
+    }
+    char copy[12];
+    assert_true(net_copy_host(copy, sizeof copy, "node1:29500", 5));
+    assert_string_equal(copy, "node1");
+}
+
 static int next_descriptor(void)
 {
     const int fd = dup(STDIN_FILENO);
@@ -332,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_names_of_others_listen_everywhere),
         cmocka_unit_test(test_own_address_listens_there_alone),
         cmocka_unit_test(test_names_of_this_machine),
+        cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_port_in_use_is_refused),
         cmocka_unit_test(test_no_port_is_refused),
         cmocka_unit_test(test_sockets_are_quick_and_stay_in_this_program),

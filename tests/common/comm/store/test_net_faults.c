@@ -21,7 +21,23 @@ typedef struct {
 
 static Fault plan[8]; // the next ones, in this order
 static int num_connects, num_lookups;
-static bool connects_to_itself;
+static bool connects_to_itself, ipv6_is_alone; // the latter as with net.ipv6.bindv6only=1
+static double slept, longest; // seconds: of slow lookups, and of what was asked of poll_awake
+
+double __real_seconds_now(void), __wrap_seconds_now(void);
+int __real_poll_awake(struct pollfd *polled, nfds_t count, double seconds);
+int __wrap_poll_awake(struct pollfd *polled, nfds_t count, double seconds);
+
+double __wrap_seconds_now(void)
+{
+    return __real_seconds_now() + slept;
+}
+
+int __wrap_poll_awake(struct pollfd *polled, nfds_t count, double seconds)
+{
+    longest = seconds > longest ? seconds : longest;
+    return __real_poll_awake(polled, count, seconds);
+}
 
 #define PLAN(...) memcpy(plan, (Fault[8]){ __VA_ARGS__ }, sizeof plan)
 
@@ -57,6 +73,24 @@ int accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags)
     return fails("accept4") ? -1 : REAL(accept4, fd, address, bytes, flags);
 }
 
+int socket(int domain, int type, int protocol)
+{
+    const int fd = REAL(socket, domain, type, protocol);
+    if (ipv6_is_alone && domain == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 1 }, sizeof(int));
+    return fd;
+}
+
+int bind(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+    return fails("bind") ? -1 : REAL(bind, fd, address, bytes);
+}
+
+int getsockname(int fd, struct sockaddr *address, socklen_t *bytes)
+{
+    return fails("getsockname") ? -1 : REAL(getsockname, fd, address, bytes);
+}
+
 int connect(int fd, const struct sockaddr *address, socklen_t bytes)
 {
     num_connects++;
@@ -90,7 +124,7 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
     if (host != NULL && strcmp(host, "none.test") == 0)
         return EAI_NONAME;
     if (host != NULL && strcmp(host, "slow.test") == 0)
-        usleep(1200 * 1000);
+        slept += 1.2;
     for (size_t i = 0; host != NULL && i < LENGTH(names); i++)
         if (strcmp(host, names[i][0]) == 0) {
             address = names[i][1];
@@ -104,7 +138,7 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
 
 static double soon(double seconds)
 {
-    return seconds_now() + seconds;
+    return seconds_awake() + seconds;
 }
 
 static int next_descriptor(void)
@@ -220,9 +254,75 @@ static void test_a_slow_lookup_counts(void **state)
 {
     (void)state;
     const int port = net_free_port();
-    num_lookups = 0;
-    assert_int_equal(net_connect("slow.test", port, seconds_awake() + 0.5), -1);
-    assert_int_equal(num_lookups, 1);
+    static const struct {
+        double seconds;
+        int lookups; // of 1.2 s
+    } cases[] = { { 0.5, 1 }, { 2, 2 }, { 3, 3 } };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        num_lookups = 0;
+        assert_int_equal(net_connect("slow.test", port, seconds_awake() + cases[i].seconds), -1);
+        assert_int_equal(num_lookups, cases[i].lookups);
+    }
+}
+
+/* An address that does not answer is given up after 5 s, since the name's next one may. */
+static void test_one_address_has_five_seconds(void **state)
+{
+    (void)state;
+    int port = 0;
+    const int listener = net_listen("127.0.0.1", &port);
+    static const double limits[] = { 1000, 5, 4 };
+    for (size_t i = 0; i < LENGTH(limits); i++) {
+        longest = 0;
+        PLAN({ "connect", EINPROGRESS });
+        close(net_connect("127.0.0.1", port, seconds_awake() + limits[i]));
+        const double most = limits[i] < 5 ? limits[i] : 5;
+        assert_true(longest <= most && longest > most - 1);
+    }
+    close(listener);
+}
+
+/* Errors of an address: whether the name's next one is tried, or every interface. */
+static void test_addresses_that_cannot_be_used(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *host;
+        Fault fault;
+        bool listens;
+    } cases[] = {
+        { "localhost", { "bind", EADDRNOTAVAIL }, true }, // then ::1
+        { "localhost", { "bind", EADDRINUSE }, false },
+        { "localhost", { "bind", EACCES }, false },
+        { "203.0.113.7", { "bind", EADDRNOTAVAIL }, true },
+        { "203.0.113.7", { "bind", EADDRINUSE }, false },
+        { "203.0.113.7", { "bind", EACCES }, false },
+        { "127.0.0.1", { "bind", EADDRNOTAVAIL }, false },
+        { "127.0.0.1", { "getsockname", ENOBUFS }, false },
+    };
+    const int next = next_descriptor();
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        int port = 0;
+        PLAN(cases[i].fault);
+        const int fd = net_listen(cases[i].host, &port);
+        assert_int_equal(fd, cases[i].listens ? next : -1);
+        assert_true(fd >= 0 || errno == cases[i].fault.error);
+        assert_null(plan[0].call);
+        if (fd >= 0)
+            close(fd);
+        assert_int_equal(next_descriptor(), next);
+    }
+}
+
+static void test_every_interface_is_also_ipv4s(void **state)
+{
+    (void)state;
+    int port = 0;
+    ipv6_is_alone = true;
+    const int listener = net_listen("", &port);
+    ipv6_is_alone = false;
+    assert_true(can_connect("127.0.0.1", port));
+    close(listener);
 }
 
 static void look_for_nobody(const void *context)
@@ -289,39 +389,6 @@ static void test_a_port_can_be_used_again_at_once(void **state)
     assert_int_equal(net_listen("127.0.0.1", &(int){ -1 }), -1);
     assert_int_equal(errno, EINVAL);
     assert_true(net_connect("127.0.0.1", 65535, 0) >= 0 || errno == ECONNREFUSED);
-}
-
-static void test_hosts(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *host, *copy; // NULL: no host
-    } cases[] = {
-        { "a", "a" },
-        { "node-1.org", "node-1.org" },
-        { "[::1]", "::1" },
-        { "fe80::1", "fe80::1" },
-        { "[a", "[a" },
-        { "[", "[" },
-        { "", NULL },
-        { "[]", NULL },
-        { "a:1", NULL },
-        { "a b", NULL },
-        { "a/", NULL },
-        { "12345678901", "12345678901" },
-        { "123456789012", NULL }, // as long as the buffer
-    };
-    for (size_t i = 0; i < LENGTH(cases); i++) {
-        char copy[12] = "";
-        const bool is_host = cases[i].copy != NULL;
-        assert_int_equal(net_copy_host(copy, sizeof copy, cases[i].host, strlen(cases[i].host)),
-                         is_host);
-        if (is_host)
-            assert_string_equal(copy, cases[i].copy);
-    }
-    char copy[12];
-    assert_true(net_copy_host(copy, sizeof copy, "node1:29500", 5));
-    assert_string_equal(copy, "node1");
 }
 
 static void test_reasons(void **state)
@@ -395,10 +462,12 @@ int main(void)
         cmocka_unit_test(test_attempts_become_rare),
         cmocka_unit_test(test_names_of_several_addresses),
         cmocka_unit_test(test_a_slow_lookup_counts),
+        cmocka_unit_test(test_one_address_has_five_seconds),
+        cmocka_unit_test(test_addresses_that_cannot_be_used),
+        cmocka_unit_test(test_every_interface_is_also_ipv4s),
         cmocka_unit_test(test_unknown_names_are_logged_once),
         cmocka_unit_test(test_a_port_open_to_all_is_logged),
         cmocka_unit_test(test_a_port_can_be_used_again_at_once),
-        cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_descriptors),
     };

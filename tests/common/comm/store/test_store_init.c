@@ -86,14 +86,41 @@ static void test_who_stays_away_is_missed(void **state)
     assert_null(strstr(err, "waits for")); // only long waits are logged
 }
 
+static const char *named; // the host that MASTER_ADDR names
+
+static void join_named(int rank, int port)
+{
+    Store store;
+    store_init(&store, named, port, rank == 0, rank == 0 ? TIMEOUT : brief);
+}
+
+/* Of a host that is not known net_connect says so. */
 static void test_a_long_wait_is_logged(void **state)
 {
     (void)state;
-    brief = STORE_QUIET_SECONDS + 0.2;
-    const Rank late = start_rank(join, 1, net_free_port());
-    assert_int_equal(end_rank(&late), EXIT_FAILURE);
-    assert_non_null(strstr(err, "waits for rank 0 at 127.0.0.1:"));
-    assert_non_null(strstr(err, "(nobody listens there), 5.2 s at most (--timeout)\n"));
+    static const struct {
+        const char *host;
+        double more; // seconds than are not worth a line
+        const char *line;
+        bool says; // it, and that it waits for rank 0
+    } cases[] = {
+        { "127.0.0.1", 0.2, "(nobody listens there), 5.2 s at most (--timeout)\n", true },
+        { "127.0.0.1", 0, " within 5 s (nobody listens there)", false },
+        { "no..host", 0.2, "no host \"no..host\" is known here: still trying\n", false },
+    };
+    Rank late[3];
+    const double begun = seconds_now();
+    for (int i = 0; i < 3; i++) {
+        named = cases[i].host;
+        brief = STORE_QUIET_SECONDS + cases[i].more;
+        late[i] = start_rank(join_named, 1, net_free_port());
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(end_rank(&late[i]), EXIT_FAILURE);
+        assert_has(err, cases[i].line);
+        assert_int_equal(strstr(err, "waits for rank 0 at 127.0.0.1:") != NULL, cases[i].says);
+    }
+    assert_true(seconds_now() < begun + 2 * STORE_QUIET_SECONDS + 3); // not 5 s and 10.2 s more
 }
 
 static void serve_without_descriptors(int rank, int port)
@@ -157,14 +184,6 @@ static void test_agent_that_is_gone(void **state)
         "no store at 127.0.0.1:%d, where a launcher should serve it: is MASTER_ADDR right? If no "
         "launcher started this, unset TORCHELASTIC_USE_AGENT_STORE");
     forget_launcher();
-}
-
-static const char *named; // the host that MASTER_ADDR names
-
-static void join_named(int rank, int port)
-{
-    Store store;
-    store_init(&store, named, port, rank == 0, TIMEOUT);
 }
 
 /* Every rank fails at once. */
@@ -387,9 +406,16 @@ static void test_a_store_that_hangs_up(void **state)
     (void)state;
     int port = 0;
     Store store;
+    const double begun = seconds_now();
     listening = net_listen("127.0.0.1", &port);
     const Rank server = start_rank(hang_up, 0, port);
+    const int next = dup(listening);
+    close(next);
     assert_false(store_connect(&store, "127.0.0.1", port, 0.5));
+    assert_int_not_equal(errno, EPROTO);
+    assert_true(seconds_now() >= begun + 0.5);
+    assert_int_equal(dup(listening), next);
+    close(next);
     kill(server.pid, SIGKILL);
     assert_int_not_equal(end_rank(&server), EXIT_SUCCESS); // it has seen fewer than 20 attempts
     close(listening);

@@ -12,7 +12,8 @@
 #include "common/base/memory.h"
 #include "common/comm/store/store_service.c" // for its table
 #include "tests/common/comm/store/store_requests.h"
-#include "tests/helpers/unit.h"
+#include "tests/helpers/child.h"
+#include "tests/helpers/leaves.h"
 
 /* Returns true if an unknown client may send this. */
 static bool accepts(Service *service, bool validated, const void *bytes, size_t count)
@@ -198,6 +199,26 @@ static void test_memory_to_the_byte(void **state)
         client.unread = reply;
         service_remove(&client);
     }
+}
+
+/* Enters a key with a value when there is memory for so many blocks. */
+static void enter(const void *blocks)
+{
+    Service service = { 0 };
+    Client client = { .service = &service };
+    blocks_left = *(const int *)blocks;
+    Entry *entry = service_enter(&client, blob_of("k"));
+    service_write(&client, entry, blob_of("abc"));
+    bytes_put_u8(&client.in, 1);
+    blocks_left = LONG_MAX;
+    CHECK(value_of(entry).count == 3 && client.in.data[0] == 1, "not stored");
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    needs_own_malloc();
+    assert_dies_until_enough(enter, "fatal: out of memory: ");
 }
 
 /* A request of 64 MiB, and one byte more. */
@@ -461,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_requests_and_replies_are_kept_up_to_a_limit),
         cmocka_unit_test(test_full_table_refuses_whoever_fills_it),
         cmocka_unit_test(test_memory_to_the_byte),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_the_longest_request),
         cmocka_unit_test(test_watched_keys),
         cmocka_unit_test(test_what_proves_a_client),

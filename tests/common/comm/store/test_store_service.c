@@ -272,6 +272,48 @@ static void test_who_set_a_watched_key_is_missed(void **state)
     RECEIVED(0, "\0");
 }
 
+/* What each request adds to the table, in this order. A value that a reply shares stays beside the
+ * next one. */
+static void test_growth_to_the_byte(void **state)
+{
+    (void)state;
+    const size_t node = 32, key = sizeof(Entry) + 1 + node; // node: the tree's
+    const struct {
+        const char *bytes;
+        size_t count, growth;
+    } requests[] = {
+        { BYTES(SET("k", U64("\3") "abc")), key + 3 },
+        { BYTES(SET("k", U64("\5") "abcde")), 5 - 3 },
+        { BYTES(SET("k", U64("\4") "abcd")), 0 },
+        { BYTES(GET("k") SET("k", U64("\5") "abcde")), 5 },
+        { BYTES(ADD("n", U64("\7"))), key + 1 },
+        { BYTES(PUSH("k", TWO("xy"))), sizeof(Item) + sizeof(Value) + 2 },
+        { BYTES(WAIT_TWO("k", "w")), key + sizeof(Wait) },
+    };
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        const size_t before = client[0].stored;
+        assert_true(service_feed(&client[0], requests[i].bytes, requests[i].count));
+        assert_int_equal(client[0].stored - before, requests[i].growth);
+    }
+}
+
+/* Only in a job with a secret there is a key that says so, and only to clients without it. */
+static void test_what_reports_a_secret(void **state)
+{
+    (void)state;
+    static const char check[] = "\5" U64("\2") ONE("a") U64("\14") "ddp.c/secret";
+    SAY(0, SET("a", EMPTY));
+    for (int secret = 0; secret < 2; secret++) {
+        service.reports_secret = secret;
+        say(0, check, sizeof check - 1);
+        assert_received(0, secret ? "\0" : "\1", 1);
+        SAY(0, "\5" U64("\2") ONE("a") ONE("b"));
+        RECEIVED(0, "\1");
+        SAY(0, CHECK_KEY("a"));
+        RECEIVED(0, "\0");
+    }
+}
+
 enum { LARGE = 100000 }; // bytes; such a value is not copied into replies
 
 static void set_large(int who, const char *request, size_t bytes, char letter)
@@ -367,6 +409,8 @@ int main(void)
         with_service(test_append_in_all_cases),
         with_service(test_who_has_gone_is_not_woken),
         with_service(test_who_set_a_watched_key_is_missed),
+        with_service(test_growth_to_the_byte),
+        with_service(test_what_reports_a_secret),
         with_service(test_large_replies_are_not_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

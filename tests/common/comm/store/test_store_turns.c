@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 
 #include "tests/common/comm/store/store_fixture.h"
+#include "tests/helpers/rank_process.h"
 
 enum { NUM_CLIENTS = 40, VALUES = 7 };
 
@@ -43,6 +44,178 @@ static size_t bytes_come(int fd)
     int count = 0;
     assert_int_equal(ioctl(fd, FIONREAD, &count), 0);
     return (size_t)count;
+}
+
+/* Replaces libc's: fails on request. */
+static int recv_error;
+
+ssize_t recv(int fd, void *data, size_t bytes, int flags)
+{
+    if (recv_error == 0)
+        return recvfrom(fd, data, bytes, flags, NULL, NULL);
+    errno = recv_error;
+    return -1;
+}
+
+/* What a client may get and send in its turn, and how many may come in one. */
+static void test_limits_of_a_turn(void **state)
+{
+    (void)state;
+    enum { PINGS = 4000, CALLERS = 70 };
+    int port = 0, fds[CALLERS];
+    StoreServer *server = start_without_thread(&port);
+    const int fd = join(server, port);
+    const Client *client = TAILQ_FIRST(&server->clients[PROVEN]);
+    char pings[5 * PINGS];
+    for (int i = 0; i < PINGS; i++)
+        memcpy(pings + 5 * i, PING("ping"), 5);
+    assert_int_equal(net_send(fd, pings, sizeof pings, deadline()), 0);
+    while (bytes_come(client->fd) < sizeof pings)
+        usleep(1000);
+    assert_true(serve_turn(server));
+    assert_int_equal(bytes_come(client->fd), sizeof pings - READ_BYTES);
+    while (bytes_come(fd) < 4 * SEND_REPLIES)
+        usleep(1000);
+    assert_int_equal(client->unread / (sizeof(Item) + sizeof(Value) + 4),
+                     READ_BYTES / 5 - SEND_REPLIES);
+    for (; client->unread > 0 || bytes_come(client->fd) > 0; assert_true(serve_turn(server)))
+        continue;
+    for (size_t left = 4 * PINGS; left > 0; left -= left < sizeof pings ? left : sizeof pings)
+        assert_int_equal(net_recv(fd, pings, left < sizeof pings ? left : sizeof pings, deadline()),
+                         0);
+
+    for (int i = 0; i < CALLERS; i++)
+        fds[i] = net_connect("127.0.0.1", port, deadline());
+    assert_true(serve_turn(server));
+    assert_int_equal(server->num_clients[UNPROVEN], MOST_PER_TURN);
+    assert_true(serve_turn(server));
+    assert_int_equal(server->num_clients[UNPROVEN], CALLERS);
+    for (int i = 0; i < CALLERS; i++)
+        close(fds[i]);
+    close(fd);
+    server_free(server);
+}
+
+/* Which errors of a connection end it, and its own end. */
+static void test_connections_that_end(void **state)
+{
+    (void)state;
+    static const struct {
+        int error; // 0: the client closes
+        bool stays;
+    } cases[] = { { EAGAIN, true }, { EINTR, true }, { ECONNRESET, false }, { 0, false } };
+    int port = 0;
+    StoreServer *server = start_without_thread(&port);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int fd = join(server, port);
+        if (cases[i].error == 0)
+            close(fd);
+        else
+            assert_int_equal(net_send(fd, BYTES(PING("ping")), deadline()), 0);
+        errno = EAGAIN; // of an earlier call
+        recv_error = cases[i].error;
+        assert_true(serve_turn(server));
+        recv_error = 0;
+        assert_int_equal(server->num_clients[PROVEN], cases[i].stays);
+        if (cases[i].stays)
+            drop_client(server, TAILQ_FIRST(&server->clients[PROVEN]));
+        if (cases[i].error != 0)
+            close(fd);
+    }
+    server_free(server);
+}
+
+/* Oldest first, and if descriptors run out one at least, of those that have shown nothing. */
+static void test_whom_make_room_drops(void **state)
+{
+    (void)state;
+    static const struct {
+        int unproven, sealed, proven; // clients
+        bool is_full;
+        int left, sealed_left;
+    } cases[] = {
+        { 12, 0, 12, false, 10, 0 }, { 10, 11, 0, false, 10, 10 }, { 5, 3, 2, true, 4, 3 },
+        { 1, 2, 0, true, 0, 2 },     { 0, 2, 9, true, 0, 1 },      { 12, 4, 0, true, 10, 4 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int port = 0;
+        StoreServer *server = start_without_thread(&port);
+        server->max_fd = 8 * 10 * (long)num_servers;
+        const int num[] = { cases[i].unproven, cases[i].sealed, cases[i].proven };
+        const Client *newest = NULL;
+        for (int standing = 0; standing < 3; standing++)
+            for (int j = 0; j < num[standing]; j++) {
+                Client *client = mem_calloc(1, sizeof *client);
+                *client = (Client){ .service = &server->open, .fd = -1 };
+                TAILQ_INSERT_TAIL(&server->clients[UNPROVEN], client, next);
+                server->num_clients[UNPROVEN]++;
+                set_standing(server, client, standing);
+                newest = standing == UNPROVEN ? client : newest;
+            }
+        make_room(server, cases[i].is_full);
+        assert_int_equal(server->num_clients[UNPROVEN], cases[i].left);
+        assert_int_equal(server->num_clients[SEALED], cases[i].sealed_left);
+        assert_int_equal(server->num_clients[PROVEN], cases[i].proven);
+        assert_ptr_equal(TAILQ_LAST(&server->clients[UNPROVEN], Clients),
+                         cases[i].left > 0 ? newest : NULL);
+        server_free(server);
+    }
+}
+
+/* From seven eighths of the descriptors on, the oldest unproven client makes room for the next. */
+static void test_when_descriptors_run_out(void **state)
+{
+    (void)state;
+    int port = 0, spare[8], num_spare = 0, fds[3];
+    StoreServer *server = start_without_thread(&port);
+    for (int i = 0; i < 3; i++)
+        fds[i] = net_connect("127.0.0.1", port, deadline());
+    int next = dup(port > 0 ? STDIN_FILENO : -1);
+    while ((next + 1) % 7 != 0) {
+        spare[num_spare++] = next;
+        next = dup(STDIN_FILENO);
+    }
+    close(next); // the first of the three gets it, and the second the limit
+    server->max_fd = 8 * ((next + 1) / 7);
+    assert_true(serve_turn(server));
+    assert_int_equal(server->num_clients[UNPROVEN], 2);
+    assert_int_equal(TAILQ_LAST(&server->clients[UNPROVEN], Clients)->fd, next + 2);
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    while (num_spare > 0)
+        close(spare[--num_spare]);
+    server_free(server);
+}
+
+static void connect_with_secret(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    CHECK(store_connect(&store, "127.0.0.1", port, TIMEOUT), "no store");
+    store_ping(&store);
+}
+
+/* In a job with a secret a client has a standing of its own from its seal to its proof. */
+static void test_the_standings_of_a_client(void **state)
+{
+    (void)state;
+    int port = 0;
+    size_t seen[NUM_STANDINGS] = { 0 };
+    secret_make();
+    if (getenv(SECRET_VARIABLE) == NULL) // a build without extras/secret
+        skip();
+    StoreServer *server = start_without_thread(&port);
+    const Rank client = start_rank(connect_with_secret, 1, port);
+    while (seen[PROVEN] == 0 || server->num_clients[PROVEN] > 0) {
+        assert_true(serve_turn(server));
+        for (int standing = UNPROVEN; standing < NUM_STANDINGS; standing++)
+            seen[standing] |= server->num_clients[standing];
+    }
+    for (int standing = UNPROVEN; standing < NUM_STANDINGS; standing++)
+        assert_int_equal(seen[standing], 1);
+    assert_int_equal(end_rank(&client), 0);
+    server_free(server);
+    unsetenv(SECRET_VARIABLE);
 }
 
 /* Forty clients ask for 56 MiB each, then one sends a PING: that is answered when the
@@ -110,6 +283,13 @@ static void test_small_replies_overtake_large_ones(void **state)
 int main(void)
 {
     alarm(900); // nothing here may hang
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_small_replies_overtake_large_ones) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_replies_overtake_large_ones),
+        cmocka_unit_test(test_limits_of_a_turn),
+        cmocka_unit_test(test_connections_that_end),
+        cmocka_unit_test(test_whom_make_room_drops),
+        cmocka_unit_test(test_when_descriptors_run_out),
+        cmocka_unit_test(test_the_standings_of_a_client),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -162,13 +163,29 @@ int poll(struct pollfd *polled, nfds_t count, int timeout)
     return real(polled, count, timeout);
 }
 
-/* The launcher blames the first process to end, which must be the culprit. */
+/* The launcher blames the first process to end, which must be the culprit. Its own line comes once,
+ * and what it leaves for the launcher says that a restart may help. */
 static void test_the_others_end_a_little_later(void **state)
 {
     (void)state;
     RankEnd end[MAX_RANKS];
+    char path[] = "/tmp/test_lost_ranks.XXXXXX", record[1024] = "";
+    close(mkstemp(path));
+    unlink(path);
+    setenv("TORCHELASTIC_ERROR_FILE", path, 1);
     ranks_run(2, killed_body, (void *)&(Loss){ long_sum, 1 }, end);
+    unsetenv("TORCHELASTIC_ERROR_FILE");
     expect_error(end, 0, "pauses for 200 ms\n");
+    const char *line = strstr(end[0].errors, "fatal: rank 1 is gone: ");
+    assert_non_null(line);
+    assert_null(strstr(line + 1, "fatal: "));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fread(record, 1, sizeof record - 1, file) > 0);
+    fclose(file);
+    unlink(path);
+    assert_non_null(strstr(record, "rank 1 is gone: "));
+    assert_non_null(strstr(record, "\"restart\": true"));
 }
 
 /* A peer that has room for half a notice gets no more of them, since the next would not begin where

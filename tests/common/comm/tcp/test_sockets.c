@@ -2,6 +2,7 @@
  * calls, headers and openings that no rank of this group sends, and ranks that cannot be reached.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "common/comm/store/net.h"
 #include "common/comm/tcp/tcp_mesh.h"
 #include "tests/common/comm/collective_cases.h"
+#include "tests/helpers/exact.h"
 #include "tests/helpers/ranks.h"
 #include "tests/helpers/unit.h"
 
@@ -30,7 +32,46 @@ bool __wrap_on_demand_form(Mesh *mesh, const ProcessGroup *pg)
     return false;
 }
 
+/* What sets how a thread shares its core: the caller's, which computes, and the progress thread. */
+static atomic_int num_scheduled[2];
+
+void __wrap_pipes_schedule(const Mesh *mesh, bool computes);
+
+void __wrap_pipes_schedule(const Mesh *mesh, bool computes)
+{
+    (void)mesh;
+    num_scheduled[computes]++;
+}
+
+/* Mutexes that notice if a thread locks one twice, or unlocks one that it has not locked. */
+int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
+int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex), __wrap_pthread_mutex_lock(pthread_mutex_t *);
+int __real_pthread_mutex_unlock(pthread_mutex_t *), __wrap_pthread_mutex_unlock(pthread_mutex_t *);
+
+int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
+{
+    (void)attributes;
+    pthread_mutexattr_t checks;
+    pthread_mutexattr_init(&checks);
+    pthread_mutexattr_settype(&checks, PTHREAD_MUTEX_ERRORCHECK);
+    return __real_pthread_mutex_init(mutex, &checks);
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    CHECK(__real_pthread_mutex_lock(mutex) == 0, "a mutex is locked twice");
+    return 0;
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    CHECK(__real_pthread_mutex_unlock(mutex) == 0, "a mutex is unlocked that is not locked");
+    return 0;
+}
+
 static size_t most; // bytes that a call moves at most; 0 for any number
+static bool is_damaged; // as a pipe's memory can be
 
 /* Shortens a message to `most` bytes. Returns false if this call is to be interrupted instead. */
 static bool shorten(struct msghdr *message, struct iovec part[2])
@@ -54,6 +95,8 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     *(void **)&real = dlsym(RTLD_NEXT, "sendmsg");
     struct msghdr own = *message;
     struct iovec part[2];
+    if (is_damaged)
+        return errno = EPROTO, -1;
     return shorten(&own, part) ? real(fd, &own, flags) : -1;
 }
 
@@ -66,12 +109,70 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     return shorten(&own, part) ? real(fd, &own, flags) : -1;
 }
 
+static uint64_t nodes_bytes, nodes_messages; // that the Nodes of a group have been told of
+
+static void count_sent(Nodes *nodes, const Collective *collective, int to, size_t bytes)
+{
+    CHECK(nodes == collective->pg->nodes && to != collective->pg->rank && to >= 0 &&
+              to < collective->pg->world_size,
+          "rank %d is sent %zu bytes", to, bytes);
+    nodes_bytes += bytes;
+    nodes_messages++;
+}
+
 static void cases_body(Rank *rank)
 {
     ProcessGroup pg;
+    Nodes nodes = { .count_sent = count_sent };
     rank_join(rank, &pg);
+    pg.nodes = &nodes;
     collective_cases_run(&pg);
+    const Mesh *mesh = pg.state;
+    CHECK(nodes_bytes == mesh->moved.sent_bytes && nodes_messages == mesh->moved.sent_messages,
+          "not all messages are counted");
+    pg.nodes = NULL;
     process_group_destroy(&pg);
+    CHECK(num_scheduled[0] == 1 && num_scheduled[1] == 1, "%d threads are scheduled, and %d",
+          num_scheduled[0], num_scheduled[1]);
+}
+
+/* What nobody has waited for is done when the backend ends. */
+static void pending_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    for (int i = 0; i < LARGE; i++)
+        data[i] = 1;
+    for (int i = 0; i < 10; i++)
+        all_reduce_async(&pg, data, LARGE, FLOAT32, REDUCE_SUM);
+    backend_tcp.destroy(pg.state, &pg);
+    for (int i = 0; i < LARGE; i++)
+        CHECK(data[i] == 1024, "element %d is %g", i, (double)data[i]);
+}
+
+static void test_the_end_waits_for_all_calls(void **state)
+{
+    (void)state;
+    ranks_run_well(2, pending_body, NULL);
+}
+
+static void damaged_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    barrier(&pg);
+    is_damaged = rank->rank == 0;
+    barrier(&pg);
+}
+
+static void test_damaged_memory(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, damaged_body, NULL, end);
+    for (int rank = 0; rank < 2; rank++)
+        expect_error(end, rank,
+                     "fatal: the memory of ranks 0 and 1 is damaged: DDP_SHM_DISABLE=1 does");
 }
 
 static void test_all_collectives(void **state)
@@ -128,8 +229,9 @@ static void test_headers_that_are_not_due(void **state)
     (void)state;
     static const char foreign[] = "rank 0 does not understand rank 1: are they the same program?";
     const CollectiveId due = { .count = 10, .kind = SEND, .root = 0 };
-    CollectiveId other = due;
+    CollectiveId other = due, named = due;
     other.sequence = 5;
+    memset(named.group, 'g', sizeof named.group); // the name of another group, without an end
     const Heading headings[] = {
         { { due, HEADER_MAGIC + 1, 40 }, foreign },
         { { due, HEADER_MAGIC, 41 }, foreign },
@@ -137,6 +239,8 @@ static void test_headers_that_are_not_due(void **state)
         { { other, HEADER_MAGIC, 40 },
           "rank 0 calls recv #0 of 10 float32 from rank 1, rank 1 calls "
           "send #5 of 10 float32 to rank 0" },
+        { { named, HEADER_MAGIC, 40 },
+          "to rank 0 in group \"ggggggggggggggggggggggggggggggggggggggggggggggg\"\n" },
     };
     for (size_t i = 0; i < sizeof headings / sizeof *headings; i++) {
         RankEnd end[MAX_RANKS];
@@ -204,6 +308,8 @@ static void by_hand_body(Rank *rank)
         } offer;
         store_set(&rank->store, "group 1/agreement 0", "", 0);
         store_get(&rank->store, "group 1/tcp version 0", &offer, sizeof offer);
+        CHECK(memcmp(&offer.key, &(Key256){ { 0 } }, sizeof offer.key) != 0,
+              "the key is not drawn");
         Opening opening = { offer.key, 1, 0, 1 };
         CHECK(is_welcome(&rank->store, &opening), "the notices are turned away");
         CHECK(!is_welcome(&rank->store, &opening), "the notices are opened twice");
@@ -306,6 +412,9 @@ static void address_body(Rank *rank)
     const ProcessGroup pg = { .store = &rank->store };
     close(mesh_listen(&pg, address));
     CHECK(strncmp(address, "127.0.0.1 ", 10) == 0, "at %s", address);
+    strcpy(rank->store.host, "localhost");
+    close(mesh_listen(&pg, address));
+    CHECK(strncmp(address, "127.0.0.1 ", 10) == 0, "at %s", address);
     strcpy(rank->store.host, "203.0.113.7"); // for documentation only (RFC 5737)
     close(mesh_listen(&pg, address));
     CHECK(strncmp(address, "203.0.113.7 ", 12) == 0, "at %s", address);
@@ -322,6 +431,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_collectives),
         cmocka_unit_test(test_messages_in_pieces),
+        cmocka_unit_test(test_the_end_waits_for_all_calls),
+        cmocka_unit_test(test_damaged_memory),
         cmocka_unit_test(test_headers_that_are_not_due),
         cmocka_unit_test(test_a_connection_that_breaks),
         cmocka_unit_test(test_channels_are_opened_once),

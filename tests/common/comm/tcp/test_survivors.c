@@ -31,6 +31,25 @@ double __wrap_seconds_awake(void) // and seconds_awake_at_tick, which does not a
     return __real_seconds_awake() - ABSENT_SECONDS;
 }
 
+/* What a rank does while it waits: how often it yields its core, and reports whom it waits for. */
+static int num_yields, num_reports, reported;
+
+int __wrap_sched_yield(void);
+void __wrap_group_extras_waits_for(const Mesh *mesh, int rank);
+
+int __wrap_sched_yield(void)
+{
+    num_yields++;
+    return 0;
+}
+
+void __wrap_group_extras_waits_for(const Mesh *mesh, int rank)
+{
+    (void)mesh;
+    reported = rank;
+    num_reports++;
+}
+
 #define TIMEOUT 200.0 // seconds
 #define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
 
@@ -142,12 +161,18 @@ static void alone_body(Rank *rank)
     CHECK(mesh_call(&pg, &rank->store, 0, seconds_awake() + 0.2) == -1 && errno == ETIMEDOUT,
           "an address that nobody has set");
     CHECK(seconds_now() >= begin + 0.2, "too soon");
+    const double late = seconds_now();
+    for (int i = 0; i < 20; i++)
+        CHECK(mesh_call(&pg, &rank->store, 0, seconds_awake() - 1) == -1, "after the deadline");
+    CHECK(seconds_now() < late + 15, "it waits though the deadline is over");
     pg.timeout = 3;
     CHECK(mesh_connect_timeout(&pg) == 3, "%g s", mesh_connect_timeout(&pg));
     pg.timeout = 300;
     CHECK(mesh_connect_timeout(&pg) == FORM_SECONDS, "%g s", mesh_connect_timeout(&pg));
     pg.survivor = NULL;
     CHECK(mesh_connect_timeout(&pg) == 300, "%g s", mesh_connect_timeout(&pg));
+    Store lost = { .fd = -1, .may_fail = true, .failed = true, .timeout = 1 };
+    CHECK(mesh_call(&pg, &lost, 0, seconds_awake() + 1) == -1, "over a store that is gone");
 }
 
 static void test_forming_has_its_own_timeout(void **state)
@@ -209,6 +234,9 @@ static void wait_body(Rank *rank)
         mesh->wait.num_threads = 1;
         mesh_begin(mesh, &call);
         expect_near(mesh->wait.next_notice_time, mesh->deadline - 100 + 0.1, "the first notice");
+        mesh->wait.next_poll_time = 0;
+        mesh_begin(mesh, &call);
+        expect_near(mesh->wait.next_poll_time, mesh->deadline - 100 + 1e-3, "the next look");
         const double begun = seconds_now();
         double begin;
         do { // until the machine lets it be quick
@@ -220,7 +248,14 @@ static void wait_body(Rank *rank)
         CHECK(mesh->wait.spins_until > begin && mesh->wait.idle_since == 0 &&
                   mesh->wait.peer == NOBODY,
               "it sleeps at once");
-
+        num_yields = 0;
+        for (int has_core = 1; has_core >= 0; has_core--) {
+            mesh->has_core = has_core;
+            mesh->wait.spins_until = seconds_now() + 1000;
+            mesh_wait(mesh, NOBODY, 1);
+            CHECK(num_yields == !has_core, "it yields %d times", num_yields);
+        }
+        mesh->wait.spins_until = 0;
         mesh_wait(mesh, NOBODY, 1); // microseconds later
         mesh->wait.spins_until = seconds_now();
         mesh->wait.idle_since = 0;
@@ -233,6 +268,16 @@ static void wait_body(Rank *rank)
               "it sleeps from another time on");
         const double left = mesh->wait.next_notice_time - seconds_awake();
         CHECK(left > 0 && left <= 25, "the next notice is due in %g s", left);
+        num_reports = 0;
+        mesh->wait.idle_since = seconds_awake();
+        mesh->wait.next_notice_time = seconds_awake();
+        mesh_wait(mesh, NOBODY, 1);
+        CHECK(num_reports == 0 || seconds_awake() > mesh->wait.idle_since + 0.1,
+              "it reports at once");
+        mesh->wait.idle_since = seconds_awake() - 0.1;
+        mesh->wait.next_notice_time = seconds_awake() + 0.01;
+        mesh_wait(mesh, NOBODY, 1);
+        CHECK(num_reports > 0 && reported == 1, "it does not report that it waits for rank 1");
 
         mesh->wait.num_threads = 0; // no caller waits, so the core is for those that compute
         mesh->wait.spins_until = 0;
