@@ -5,6 +5,7 @@
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 
 #include "common/base/divergence.h"
@@ -13,6 +14,7 @@
 #include "common/base/memory.h"
 #include "common/base/signals.h"
 #include "tests/helpers/child.h"
+#include "tests/helpers/leaves.h"
 
 static void test_memory(void **state)
 {
@@ -66,14 +68,13 @@ static void test_memory_in_use(void **state)
     assert_int_equal(status_of_calloc(100 << 20, 1), 0);
 }
 
-static bool is_small_machine;
+static const char *machine; // what /proc/meminfo says instead
 
 /* In place of libc's. */
 FILE *fopen(const char *path, const char *mode)
 {
-    static char small[] = "MemTotal: 1600 kB\nMemAvailable: 300 kB\nSwapFree: 70 kB\n";
-    if (is_small_machine && strcmp(path, "/proc/meminfo") == 0)
-        return fmemopen(small, sizeof small - 1, "r");
+    if (machine != NULL && strcmp(path, "/proc/meminfo") == 0)
+        return fmemopen((char *)machine, strlen(machine), "r");
     FILE *(*next)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
     return next(path, mode);
 }
@@ -83,11 +84,59 @@ static void test_memory_of_a_small_machine(void **state)
 {
     (void)state;
     size_t left = 0;
-    is_small_machine = true;
+    machine = "MemTotal: 1600 kB\nMemAvailable: 300 kB\nSwapFree: 70 kB\n";
     assert_false(mem_fits(64 << 20, &left));
     assert_int_equal(left, (300 + 70 - 100) * 1024);
     assert_true(mem_fits((64 << 20) - 1, &left));
-    is_small_machine = false;
+    machine = "MemTotal: 1600000 kB\nMemAvailable: 200000 kB\nSwapFree: 0 kB\n"; // 100,000 to give
+    assert_true(mem_fits(102400000, &left));
+    assert_false(mem_fits(102400001, &left));
+    machine = "MemTotal: 1600 kB\nMemAvailable: 99 kB\nSwapFree: 1 kB\n"; // no more than stays free
+    assert_false(mem_fits(64 << 20, &left));
+    assert_int_equal(left, 0);
+    machine = "MemTotal: 1600 kB\nMemFree: 99 kB\n"; // a kernel that does not say
+    assert_true(mem_fits(64 << 20, &left));
+    machine = NULL;
+    const int next = dup(STDIN_FILENO);
+    close(next);
+    assert_true(mem_fits(64 << 20, &left));
+    assert_int_equal(dup(STDIN_FILENO), next); // the file is closed
+    close(next);
+}
+
+static bool has_many_cores; // more than a cpu_set_t holds
+
+/* In place of libc's. */
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+    if (has_many_cores)
+        return errno = EINVAL, -1;
+    memset(set, 0, size);
+    return syscall(SYS_sched_getaffinity, pid, size, set) < 0 ? -1 : 0;
+}
+
+static double longest; // seconds that ppoll was asked to wait
+
+int ppoll(struct pollfd *polled, nfds_t count, const struct timespec *time, const sigset_t *mask)
+{
+    int (*next)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *) = NULL;
+    *(void **)&next = dlsym(RTLD_NEXT, "ppoll");
+    longest = fmax(longest, (double)time->tv_sec + 1e-9 * (double)time->tv_nsec);
+    return next(polled, count, time, mask);
+}
+
+static void allocate_in_vain(const void *sizes)
+{
+    blocks_left = 0;
+    allocate(sizes);
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    needs_own_malloc();
+    assert_dies_saying(allocate_in_vain, ((size_t[]){ 100, 1 }), 1,
+                       "fatal: out of memory: 128 bytes wanted");
 }
 
 static void test_host(void **state)
@@ -104,6 +153,72 @@ static void test_host(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     assert_int_equal(host_num_cores(), 1);
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    has_many_cores = true;
+    assert_in_range(host_num_cores(), 1, sysconf(_SC_NPROCESSORS_ONLN));
+    has_many_cores = false;
+}
+
+/* The launcher by its variables: the first whose rank, size and local rank are set; a rank's own
+ * need no local rank, nor do the others' if there is nothing better. */
+static void test_launchers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[7]; // these variables
+        const char *rank; // the launcher's variable; NULL if it is none
+    } cases[] = {
+        { { NULL }, NULL },
+        { { "RANK" }, NULL },
+        { { "WORLD_SIZE" }, NULL },
+        { { "RANK", "WORLD_SIZE" }, "RANK" },
+        { { "PMI_RANK", "PMI_SIZE" }, "PMI_RANK" },
+        { { "PMIX_RANK" }, NULL },
+        { { "SLURM_PROCID", "SLURM_LOCALID" }, NULL },
+        { { "PMI_RANK", "PMI_SIZE", "FLUX_TASK_RANK", "FLUX_JOB_SIZE" }, "FLUX_TASK_RANK" },
+        { { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "FLUX_TASK_RANK", "FLUX_JOB_SIZE" },
+          "PMI_RANK" },
+        { { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "RANK", "WORLD_SIZE" }, "RANK" },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        clearenv();
+        for (int j = 0; j < 7 && cases[i].set[j] != NULL; j++)
+            setenv(cases[i].set[j], "1", 1);
+        const Launcher *found = launcher_find();
+        assert_int_equal(found != NULL, cases[i].rank != NULL);
+        if (found != NULL)
+            assert_string_equal(found->rank, cases[i].rank);
+    }
+    clearenv();
+    static const char of_mpi[] = " OMPI_COMM_WORLD_RANK MV2_COMM_WORLD_RANK JSM_NAMESPACE_RANK "
+                                 "FLUX_TASK_RANK PMI_RANK PMIX_RANK PALS_RANKID ";
+    for (const Launcher *launcher = launchers; launcher->rank != NULL; launcher++) {
+        char word[64];
+        snprintf(word, sizeof word, " %s ", launcher->rank);
+        assert_int_equal(launcher->is_mpi, strstr(of_mpi, word) != NULL);
+    }
+}
+
+/* A thread gets no signals: those are for the thread that started it, whose mask stays. */
+static void *blocked_signals(void *mask)
+{
+    pthread_sigmask(SIG_BLOCK, NULL, mask);
+    return mask;
+}
+
+static void test_threads_block_signals(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    sigset_t before, after, inside;
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    assert_int_equal(thread_start(&thread, blocked_signals, &inside), 0);
+    pthread_join(thread, NULL);
+    pthread_sigmask(SIG_BLOCK, NULL, &after);
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD };
+    for (size_t i = 0; i < LENGTH(signals); i++) {
+        assert_true(sigismember(&inside, signals[i]));
+        assert_int_equal(sigismember(&after, signals[i]), sigismember(&before, signals[i]));
+    }
 }
 
 static void test_env_counts(void **state)
@@ -248,9 +363,15 @@ static void test_clock_of_waits(void **state)
     usleep(1500 * 1000);
     assert_true(seconds_awake_at_tick() - begun < 1);
     const double end = seconds_awake() + 0.05, measured = seconds_now();
+    longest = 0;
     assert_int_equal(poll_awake(NULL, 0, 0.05), 0);
     assert_true(seconds_awake() >= end && seconds_now() >= measured + 0.05);
+    assert_true(longest <= 0.05);
+    longest = 0;
     assert_int_equal(poll_awake(NULL, 0, -1), 0);
+    assert_true(longest == 0);
+    assert_int_equal(poll_awake(NULL, 0, 0.3), 0);
+    assert_true(longest <= AWAKE_LOOK_SECONDS);
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     write_all(ends[1], "", 1);
@@ -291,6 +412,18 @@ static void test_divergence(void **state)
                        "after step 6, though no rank's loss is yet", lr, "in the data\n");
     assert_int_equal(child_run(check, &(Check){ stops, { .loss = 6 }, 1 }), 0);
     assert_string_equal(err, "");
+
+    char path[] = "/tmp/test_base.XXXXXX"; // the launcher need not start it again
+    close(mkstemp(path));
+    unlink(path);
+    log_set_rank(0, 1);
+    setenv("TORCHELASTIC_ERROR_FILE", path, 1);
+    assert_int_equal(child_run(check, &(Check){ stops, { .weights = 6 }, 1 }), 1);
+    unsetenv("TORCHELASTIC_ERROR_FILE");
+    json_t *error = json_load_file(path, 0, NULL);
+    assert_true(json_is_false(json_object_get(error, "restart")));
+    json_decref(error);
+    unlink(path);
 }
 
 int main(void)
@@ -299,7 +432,10 @@ int main(void)
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_memory_overflow),
         cmocka_unit_test(test_memory_in_use),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_host),
+        cmocka_unit_test(test_launchers),
+        cmocka_unit_test(test_threads_block_signals),
         cmocka_unit_test(test_memory_of_a_small_machine),
         cmocka_unit_test(test_env_counts),
         cmocka_unit_test(test_dtypes),

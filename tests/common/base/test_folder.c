@@ -7,6 +7,7 @@
 #include "common/base/folder.h"
 #include "tests/helpers/child.h"
 #include "tests/helpers/folder.h"
+#include "tests/helpers/leaves.h"
 
 static const char *below(const char *name)
 {
@@ -76,11 +77,36 @@ static void test_create(void **state)
     create(".");
     check("nowhere/in/this/folder"); // relative, and no part of it exists
     assert_false(is_folder("nowhere"));
+    const int here = open(".", O_RDONLY);
+    assert_int_equal(chdir(folder), 0);
+    create("r/s"); // as short as names can be
+    assert_true(is_folder(below("r/s")));
+    assert_int_equal(fchdir(here), 0);
+    close(here);
+}
+
+static void check_anew(void *path)
+{
+    check(path);
+}
+
+static void check_without_memory(const void *path)
+{
+    blocks_left = 0;
+    check(path);
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    needs_own_malloc();
+    assert_dies_saying(check_without_memory, below("new"), 1, "fatal: out of memory");
 }
 
 static void test_check_creates_nothing(void **state)
 {
     (void)state;
+    assert_leaves_nothing(check_anew, (void *)below("new"));
     const int before = count_files(folder);
     check(below("new"));
     check(below("new/and/deeper"));
@@ -113,6 +139,14 @@ static void test_in_the_way(void **state)
     memset(name, 'n', sizeof name - 1);
     assert_dies_saying(check, name, 2, "File name too long");
     assert_dies_saying(create, name, 1, "File name too long");
+    for (int more = 0; more < 2; more++) { // the longest path, and one that is too long
+        char path[PATH_MAX + 1] = "/tmp";
+        memset(path + 4, '/', (size_t)(PATH_MAX - 5 + more));
+        assert_int_equal(folder_try(path), more == 0);
+        path[PATH_MAX - sizeof "/.probe.XXXXXX" + (size_t)more] =
+            '\0'; // with room for a name in it
+        assert_int_equal(child_run(check, path), more == 0 ? 0 : 2);
+    }
     memcpy(deep, "/tmp", 4);
     memset(deep + 4, '/', sizeof deep - 5); // exists, and leaves no room for a name
     assert_dies_saying(check, deep, 2, "cannot write into the folder /tmp////");
@@ -135,9 +169,8 @@ static void test_no_permission(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create),
-        cmocka_unit_test(test_check_creates_nothing),
-        cmocka_unit_test(test_in_the_way),
+        cmocka_unit_test(test_create),        cmocka_unit_test(test_check_creates_nothing),
+        cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_in_the_way),
         cmocka_unit_test(test_no_permission),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

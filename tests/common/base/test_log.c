@@ -10,6 +10,15 @@
 
 enum { NUM_WRITERS = 6, NUM_LINES = 200 };
 
+static bool has_bar; // a line must not begin in the middle of it
+
+void __wrap_progress_bar_finish(void);
+
+void __wrap_progress_bar_finish(void)
+{
+    dprintf(STDERR_FILENO, "%s", has_bar ? "bar\n" : "");
+}
+
 static void log_all(const void *context)
 {
     (void)context;
@@ -76,6 +85,29 @@ static void speak_for_job(const void *context)
     log_print(log_prints_for_job() ? "for the job" : "silent");
 }
 
+static void misuse(const void *context)
+{
+    (void)context;
+    usage_error("type %s", "this");
+}
+
+static void die_alone(const void *context)
+{
+    (void)context;
+    die("the end");
+}
+
+static void test_a_bar_ends_first(void **state)
+{
+    (void)state;
+    has_bar = true;
+    assert_int_equal(child_run(misuse, NULL), 2);
+    assert_string_equal(err, "bar\ntest_log: type this\n");
+    assert_int_equal(child_run(die_alone, NULL), 1);
+    assert_string_equal(err, "bar\ntest_log: fatal: the end\n");
+    has_bar = false;
+}
+
 /* A record keeps the first of several errors. */
 static void test_first_error(void **state)
 {
@@ -95,12 +127,6 @@ static void test_one_rank_speaks(void **state)
         assert_int_equal(child_run(speak_for_job, &rank), 0);
         assert_string_equal(out, rank == 0 ? "for the job\n" : "silent\n");
     }
-}
-
-static void misuse(const void *context)
-{
-    (void)context;
-    usage_error("type %s", "this");
 }
 
 static void misuse_as_rank(const void *context)
@@ -202,6 +228,24 @@ static void test_recorded_error(void **state)
     }
 }
 
+/* Only a rank leaves a record, and none over that of another, which came first. */
+static void test_no_second_record(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/test_log.XXXXXX", text[32] = "";
+    const int fd = mkstemp(path);
+    assert_int_equal(write(fd, "first", 5), 5);
+    setenv("TORCHELASTIC_ERROR_FILE", path, 1);
+    assert_int_equal(child_run(die_with, "second"), 1);
+    assert_int_equal(pread(fd, text, sizeof text, 0), 5);
+    assert_string_equal(text, "first");
+    unlink(path);
+    assert_int_equal(child_run(die_alone, NULL), 1);
+    assert_int_equal(access(path, F_OK), -1);
+    unsetenv("TORCHELASTIC_ERROR_FILE");
+    close(fd);
+}
+
 static void *write_many(void *context)
 {
     const int letter = *(const char *)context;
@@ -290,11 +334,18 @@ int main(void)
 {
     unsetenv("LOCAL_RANK");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_labels),          cmocka_unit_test(test_checks),
-        cmocka_unit_test(test_usage_error),     cmocka_unit_test(test_hostile_lines),
-        cmocka_unit_test(test_lines_are_whole), cmocka_unit_test(test_die_in_thread),
-        cmocka_unit_test(test_clock),           cmocka_unit_test(test_recorded_error),
-        cmocka_unit_test(test_first_error),     cmocka_unit_test(test_one_rank_speaks),
+        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_checks),
+        cmocka_unit_test(test_usage_error),
+        cmocka_unit_test(test_hostile_lines),
+        cmocka_unit_test(test_lines_are_whole),
+        cmocka_unit_test(test_die_in_thread),
+        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_recorded_error),
+        cmocka_unit_test(test_first_error),
+        cmocka_unit_test(test_one_rank_speaks),
+        cmocka_unit_test(test_a_bar_ends_first),
+        cmocka_unit_test(test_no_second_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,26 @@
 /* Standard streams that are full, closed, or shared with a process that made them nonblocking. */
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "common/base/log.h"
 #include "tests/helpers/child.h"
+
+static bool is_init, is_hasty; // this process is PID 1; its writes are interrupted and short
+static int num_writes;
+
+/* In place of libc's. */
+pid_t getpid(void)
+{
+    return is_init ? 1 : (pid_t)syscall(SYS_getpid);
+}
+
+ssize_t write(int fd, const void *bytes, size_t count)
+{
+    if (++num_writes % 3 == 0 && is_hasty)
+        return errno = EINTR, -1;
+    return syscall(SYS_write, fd, bytes, is_hasty && count > 1 ? count / 2 : count);
+}
 
 static void redirect(int fd, const char *path)
 {
@@ -127,8 +144,57 @@ static void test_ignored_child(void **state)
 static void print_many(const void *context)
 {
     (void)context;
+    num_writes = 0;
     for (int i = 0; i < 20000; i++)
         log_print("line %d of more than a pipe holds", i);
+    CHECK(num_writes < 60000, "%d writes while the pipe was full", num_writes);
+}
+
+static void print_hastily(const void *context)
+{
+    (void)context;
+    is_hasty = true;
+    log_print("in pieces, and whole");
+    log_print("again");
+}
+
+static void test_short_writes(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(print_hastily, NULL), 0);
+    assert_string_equal(out, "in pieces, and whole\nagain\n");
+}
+
+typedef struct {
+    int signal;
+    bool is_init, is_ignored;
+} Ending;
+
+static void end_by_signal(const void *context)
+{
+    const Ending *ending = context;
+    is_init = ending->is_init;
+    if (ending->is_ignored)
+        signal(ending->signal, SIG_IGN);
+    streams_guard();
+    raise(ending->signal);
+    _exit(99);
+}
+
+/* PID 1 of a container is not killed by a signal, so it exits as if it were. */
+static void test_signals_of_pid_1(void **state)
+{
+    (void)state;
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    for (int i = 0; i < 16; i++) {
+        const Ending ending = { signals[i / 4], i & 1, i & 2 };
+        int status = 0;
+        const pid_t child = child_start(end_by_signal, &ending, STDOUT_FILENO, STDERR_FILENO);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(WIFEXITED(status), ending.is_init || ending.is_ignored);
+        if (WIFEXITED(status))
+            assert_int_equal(WEXITSTATUS(status), ending.is_ignored ? 99 : 128 + ending.signal);
+    }
 }
 
 /* O_NONBLOCK belongs to the pipe, not to the process, so another process may have set it. */
@@ -141,6 +207,7 @@ static void test_impatient_pipe(void **state)
     const pid_t pid = child_start(print_many, NULL, fds[1], STDERR_FILENO);
     close(fds[1]);
 
+    usleep(100 * 1000); // the pipe is full by now
     FILE *file = fdopen(fds[0], "r");
     char line[128], expected[128];
     int num_lines = 0;
@@ -163,6 +230,8 @@ int main(void)
         cmocka_unit_test(test_file_size_limit),
         cmocka_unit_test(test_ignored_child),
         cmocka_unit_test(test_impatient_pipe),
+        cmocka_unit_test(test_short_writes),
+        cmocka_unit_test(test_signals_of_pid_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
