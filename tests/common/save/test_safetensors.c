@@ -1,5 +1,10 @@
 /* Reading and writing safetensors files: exact bytes, round trips, a file of the Python package. */
+#include <sys/syscall.h>
+
+#include "common/base/log.h"
 #include "tests/common/save/safetensors_files.h"
+#include "tests/helpers/child.h"
+#include "tests/helpers/leaves.h"
 
 /* Computed by hand from the format's description. The larger elements come first. */
 static void test_exact_bytes(void **state)
@@ -24,6 +29,53 @@ static void test_exact_bytes(void **state)
     assert_memory_equal(bytes + 8, header, header_bytes);
     assert_memory_equal(bytes + 8 + header_bytes, step, sizeof step);
     assert_memory_equal(bytes + 16 + header_bytes, w, sizeof w);
+    unlink(path);
+}
+
+static bool is_hasty; // reads are interrupted, and short
+
+/* In place of libc's. */
+ssize_t read(int fd, void *bytes, size_t count)
+{
+    static unsigned calls;
+    if (is_hasty && ++calls % 3 == 0)
+        return errno = EINTR, -1;
+    return syscall(SYS_read, fd, bytes, is_hasty && count > 1 ? count / 2 : count);
+}
+
+static void test_short_reads(void **state)
+{
+    (void)state;
+    Safetensors file = make_small();
+    commit(&file);
+    is_hasty = true;
+    Safetensors again = open_file(path);
+    is_hasty = false;
+    for (int i = 0; i < 2; i++)
+        assert_memory_equal(again.tensor[i].data, file.tensor[i].data, file.tensor[i].bytes);
+    safetensors_free(&again);
+    safetensors_free(&file);
+    unlink(path);
+}
+
+/* Writes a file and reads it when there is memory for so many blocks. */
+static void write_and_read(const void *blocks)
+{
+    blocks_left = *(const int *)blocks;
+    Safetensors file = make_small(), again;
+    safetensors_metadata_checksum(&file, "none");
+    CHECK(safetensors_commit(&file), "%s", file.error);
+    CHECK(safetensors_open(&again, path, WITH_DATA), "%s", again.error);
+    blocks_left = LONG_MAX;
+    safetensors_free(&again);
+    safetensors_free(&file);
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    needs_own_malloc();
+    assert_dies_until_enough(write_and_read, "fatal: ");
     unlink(path);
 }
 
@@ -181,7 +233,8 @@ static void test_checksum(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact_bytes), cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_exact_bytes), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_short_reads), cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_python_file), cmocka_unit_test(test_unusual_but_valid),
         cmocka_unit_test(test_checksum),    cmocka_unit_test(test_of_other_writers),
     };
