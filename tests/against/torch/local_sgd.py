@@ -122,13 +122,12 @@ def far_apart(program, kind, world, options):
 
 
 def compare(program, kind):
-    # With some seeds a rounding of 1e-7, which is the processor's, makes the CNN's pooling choose another maximum, and 20 steps
-    # with momentum make 1e-3 of that.
     for model, optimizer, world, more in (("linear", "sgd", 2, {"lr": 0.01, "momentum": 0.9}),
                                           ("linear", "adam", 3, {"lr": 0.01}),
                                           ("cnn", "sgd", 2, {"lr": 0.01, "momentum": 0.9})):
         options = {"model": model, "optimizer": optimizer, "epochs": 1, "batch-size": 8, **more}
-        assert any(far_apart(program, kind, world, {**options, "seed": seed}) <= TOLERANCE for seed in SEEDS), model
+        seeds = SEEDS if model == "cnn" else SEEDS[:1]  # linear has no pooling
+        ours.agree_with_one((far_apart(program, kind, world, {**options, "seed": seed}) for seed in seeds), TOLERANCE)
 
 
 if __name__ == "__main__":

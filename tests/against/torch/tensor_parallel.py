@@ -12,9 +12,6 @@ from torch.nn.parallel import DistributedDataParallel
 import ours, reference
 
 STEPS, TOLERANCE = 20, 2e-6
-# With some seeds, others on each kind of processor, the two largest numbers of a pooling window are equal within rounding.
-# PyTorch's convolution then takes another one than ours, on one rank as well, and the weights differ by 1e-4 of the largest.
-# A wrong formula differs with any seed.
 SEEDS = 2, 3, 4, 5
 MLP_WIDTH, MLP_LAYERS = 28 * 28, 8
 
@@ -98,7 +95,7 @@ def far_apart(model, world, batch, seed):
 
 def main():
     for setting in ("cnn", 2, 16), ("cnn", 4, 8), ("mlp", 2, 8):
-        assert any(far_apart(*setting, seed) <= TOLERANCE for seed in SEEDS), setting
+        ours.agree_with_one((far_apart(*setting, seed) for seed in SEEDS), TOLERANCE)
 
 
 if __name__ == "__main__":
