@@ -50,6 +50,8 @@ $(BUILD)/tests/common/comm/tcp/test_sockets: LDFLAGS += $(call wrapping,pipes_sc
 $(BUILD)/tests/common/comm/tcp/test_survivors: LDFLAGS += $(call wrapping,seconds_now seconds_awake group_extras_waits_for sched_yield)
 $(BUILD)/tests/extras/shared_memory/test_shared_memory: LDFLAGS += $(call wrapping,seconds_now)
 $(BUILD)/tests/common/data/test_idx: LDFLAGS += $(call wrapping,idx_find_other)
+$(BUILD)/tests/common/save/test_metrics: LDFLAGS += $(call wrapping,watch_init watch_step watch_test watch_end)
+$(BUILD)/tests/common/save/test_checkpoint_final: LDFLAGS += $(call wrapping,watch_save comfort_announce)
 # Their arrays end where a page does (tests/helpers/exact.h).
 EXACT := comm/test_calls comm/test_ddp_uses comm/test_process_group comm/tcp/test_sockets $(addprefix data/test_,dataloader dataset dataset_rows idx sampler)
 $(EXACT:%=$(BUILD)/tests/common/%): LDFLAGS += $(call wrapping,mem_alloc mem_calloc)

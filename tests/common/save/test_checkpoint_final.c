@@ -76,11 +76,72 @@ static void test_done(void **state)
     run_free(&run);
 }
 
+/* What extras are told, in place of those. */
+static char told[256];
+
+void __wrap_watch_save(uint64_t step, const char *path);
+void __wrap_comfort_announce(const Args *args, int world_size, const char *device);
+
+void __wrap_watch_save(uint64_t step, const char *path)
+{
+    const char *name = strrchr(path, '/');
+    snprintf(told + strlen(told), sizeof told - strlen(told), "step %d to %s;", (int)step, name);
+}
+
+void __wrap_comfort_announce(const Args *args, int world_size, const char *device)
+{
+    snprintf(told, sizeof told, "batch %d of %d ranks on %s;", args->batch_size, world_size,
+             device);
+}
+
+/* Which number is not finite, and at which place, from the end if it is negative. */
+typedef struct {
+    float value;
+    int place;
+    bool is_state; // of the optimizer
+} Diverged;
+
+static void save_diverged(const void *context)
+{
+    const Diverged *diverged = context;
+    Run run;
+    run_init(&run, "linear", "adam", 0, 5);
+    run_step(&run);
+    const size_t numel = run.model.numel;
+    float *values = diverged->is_state ? run.optim.state[0] : run.model.params;
+    values[diverged->place < 0 ? numel - 1 : 0] = diverged->value;
+    run.sampler.epoch = 3;
+    checkpoint_save(&run.checkpoint);
+    run_free(&run);
+    fprintf(stderr, "%s", told);
+}
+
+/* A checkpoint with weights that are not finite would be of no use, so none replaces a good one. */
+static void test_diverged_weights(void **state)
+{
+    (void)state;
+    static const Diverged cases[] = {
+        { NAN, 0, false }, { INFINITY, -1, false }, { -INFINITY, -1, false }, { NAN, 0, true }
+    };
+    char path[64], line[128];
+    snprintf(path, sizeof path, "%s/epoch_3.safetensors", folder);
+    snprintf(line, sizeof line, "warning: %s is not written: weights are nan or infinite\n", path);
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        assert_int_equal(child_run(save_diverged, &cases[i]), 0);
+        assert_int_equal(strstr(err, line) != NULL, !cases[i].is_state);
+        assert_int_equal(access(path, F_OK), cases[i].is_state ? 0 : -1);
+        assert_int_equal(out[0] == '\0', !cases[i].is_state);
+        assert_has(err, "batch 8 of 4 ranks on cpu;step 1 to /epoch_3.safetensors;");
+    }
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_short_runs),
         cmocka_unit_test(test_done),
+        cmocka_unit_test(test_diverged_weights),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

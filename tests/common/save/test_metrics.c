@@ -25,6 +25,63 @@ static void write_file(const char *text)
     fclose(file);
 }
 
+/* What the curves (extras/watch) are told, in place of those. */
+static char told[128];
+
+static void note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const size_t length = strlen(told);
+    vsnprintf(told + length, sizeof told - length, format, args);
+    va_end(args);
+}
+
+void __wrap_watch_init(const Args *args, const Model *model, int rank, size_t steps_per_epoch);
+void __wrap_watch_step(const Model *model, int epoch);
+void __wrap_watch_test(uint64_t step, double loss, double accuracy);
+void __wrap_watch_end(void);
+
+void __wrap_watch_init(const Args *args, const Model *model, int rank, size_t steps_per_epoch)
+{
+    (void)args;
+    note("init %d %d %zu;", (int)model->step, rank, steps_per_epoch);
+}
+
+void __wrap_watch_step(const Model *model, int epoch)
+{
+    note(" step %d %d;", (int)model->step, epoch);
+}
+
+void __wrap_watch_test(uint64_t step, double loss, double accuracy)
+{
+    note(" test %d %g %g;", (int)step, loss, accuracy);
+}
+
+void __wrap_watch_end(void)
+{
+    note(" end");
+}
+
+static void tell(const void *context)
+{
+    (void)context;
+    Run run;
+    told[0] = '\0';
+    run_init(&run, 2, 5);
+    run_step(&run, 3, 1);
+    metrics_test(&run.metrics, 3, 0.5, 3, 4);
+    run_free(&run);
+    fprintf(stderr, "%s", told);
+}
+
+static void test_what_the_curves_are_told(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(tell, NULL), 0);
+    assert_string_equal(err, "init 5 2 10; step 6 3; test 6 0.5 0.75; end");
+}
+
 /* Whole lines are written as soon as the step is done; losses are squares of 0.5, 3, nan, inf. */
 static void test_lines(void **state)
 {
@@ -163,11 +220,12 @@ static void fill_the_disk(const void *context)
     (void)context;
     Run run;
     run_init(&run, 2, 0);
+    const int file = fileno(run.metrics.steps); // its descriptor is free again when it is closed
     run_step(&run, 0, 1);
     signal(SIGXFSZ, SIG_IGN);
     limit_file_size(60); // in the middle of the second line
     run_step(&run, 0, 1);
-    if (run.metrics.steps != NULL)
+    if (run.metrics.steps != NULL || dup(STDERR_FILENO) != file)
         _exit(3);
     run_step(&run, 0, 1);
     limit_file_size(RLIM_INFINITY);
@@ -246,11 +304,17 @@ static void test_links(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),           cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_resume),          cmocka_unit_test(test_off),
-        cmocka_unit_test(test_disk_full),       cmocka_unit_test(test_cannot_write),
-        cmocka_unit_test(test_no_regular_file), cmocka_unit_test(test_links),
-        cmocka_unit_test(test_accuracy),        cmocka_unit_test(test_last_lines),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_off),
+        cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_cannot_write),
+        cmocka_unit_test(test_no_regular_file),
+        cmocka_unit_test(test_links),
+        cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_last_lines),
+        cmocka_unit_test(test_what_the_curves_are_told),
     };
     return cmocka_run_group_tests(tests, make_metrics_folder, remove_folder);
 }
