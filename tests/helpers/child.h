@@ -24,6 +24,7 @@ static inline pid_t child_start(Body *body, const void *context, int out_fd, int
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        unit_leave();
         alarm(600); // nothing here may hang
         dup2(out_fd, STDOUT_FILENO);
         dup2(err_fd, STDERR_FILENO);

@@ -21,8 +21,10 @@ static pid_t fork_child(void)
 {
     const pid_t pid = fork();
     SYS_CHECK(pid);
-    if (pid == 0)
+    if (pid == 0) {
+        unit_leave();
         prctl(PR_SET_PDEATHSIG, SIGKILL); // no child outlives a test that crashes
+    }
     return pid;
 }
 

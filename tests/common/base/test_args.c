@@ -380,6 +380,15 @@ static void test_one_rank_speaks(void **state)
     assert_has(out, "Usage: ");
     assert_int_equal(run(STEP_ENV, "--local-rank 1"), 0); // the environment wins
     assert_value("LOCAL_RANK 0");
+    assert_refused(run(STEP_SINGLE, ""),
+                   "this is one of 2 ranks (WORLD_SIZE), but step 01 knows no "
+                   "launcher, and each would train alone: start it without "
+                   "one, or");
+    assert_refused(run(STEP_SPAWN, ""),
+                   "step 02 knows no launcher, and each would train alone: start "
+                   "it without one, with --nproc, or");
+    setenv("WORLD_SIZE", "1", 1);
+    assert_int_equal(run(STEP_SINGLE, ""), 0);
     unsetenv("LOCAL_RANK");
     unsetenv("WORLD_SIZE");
     unsetenv("RANK");

@@ -75,6 +75,7 @@ static void test_no_memory(void **state)
 {
     (void)state;
     needs_own_malloc();
+    assert_dies_saying(write_and_read, &(int){ 0 }, 1, "fatal: out of memory\n");
     assert_dies_until_enough(write_and_read, "fatal: ");
     unlink(path);
 }
