@@ -16,7 +16,8 @@
 typedef enum { CALL_BARRIER, CALL_SUM, CALL_GATHERED, CALL_BROADCAST, CALL_DDP, NO_CALL } Call;
 
 typedef struct {
-    int rank, world_size, port;
+    int rank, world_size;
+    int ports; // a pipe, for the store's port
     double timeout;
     const char *master; // the store's host
     Call call;
@@ -48,17 +49,19 @@ static void run_ddp(ProcessGroup *pg, const Args *args)
 static void own_body(const void *context)
 {
     const Own *own = context;
+    int port;
+    SYS_CHECK(read(own->ports, &port, sizeof port));
     Args args;
     args_defaults(&args, "linear");
     args.timeout = own->timeout;
     args.backend = BACKEND_GLOO;
     log_set_rank(own->rank, own->world_size);
     ProcessGroup pg;
-    char port[16];
-    snprintf(port, sizeof port, "%d", own->port);
-    setenv("MASTER_PORT", port, 1);
+    char text[16];
+    snprintf(text, sizeof text, "%d", port);
+    setenv("MASTER_PORT", text, 1);
     setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1); // the test serves the store
-    gloo_group_init(&pg, &args, own->master, own->port, own->rank, own->world_size,
+    gloo_group_init(&pg, &args, own->master, port, own->rank, own->world_size,
                     (MemoryLocation){ 0 });
     float data[100] = { 1 }, all[300];
     if (own->call == CALL_BARRIER)
@@ -86,12 +89,19 @@ typedef struct {
 static Played play(Own own)
 {
     Played played = { .fd = -1, .err_file = tmpfile() };
-    played.server = store_server_start("localhost", &played.port, NULL);
-    assert_non_null(played.server);
-    own.port = played.port;
+    int ports[2];
+    SYS_CHECK(pipe(ports));
+    own.ports = ports[0];
     own.timeout = own.timeout > 0 ? own.timeout : 100;
     own.master = own.master != NULL ? own.master : "127.0.0.1";
+    // The rank is forked before the store has a thread: later, the thread sanitizer would let it
+    // start none.
     played.pid = child_start(own_body, &own, STDOUT_FILENO, fileno(played.err_file));
+    played.server = store_server_start("localhost", &played.port, NULL);
+    assert_non_null(played.server);
+    SYS_CHECK(write(ports[1], &played.port, sizeof played.port));
+    close(ports[0]);
+    close(ports[1]);
     assert_true(store_connect(&played.store, "127.0.0.1", played.port, 100));
     return played;
 }
