@@ -89,7 +89,8 @@ def tables(suite, group, cases):
             yield table([f"{group or 'case'}: {ours} to", *others], [[name(case), *times(case)] for case in cases])
     if group in suite["bus"]:
         yield table([f"{group}: algbw / busbw, GB/s", *measured],
-                    [[name(case), *(bandwidths(case, who, suite["bus"][group]) for who in measured)] for case in cases])
+                    [[name(case), *(bandwidths(case, who, suite["bus"][group]) for who in measured)]
+                     for case in cases if case["x"] >= 1024])  # of a few bytes it says nothing
 
 
 def seconds(case, who):
