@@ -1,7 +1,5 @@
-/*
- * A rank of beyond/gloo beside a peer that this test plays byte by byte: what it says, whom it
- * calls, and that it trusts no number. tests/against/torch/gloo.bats has PyTorch's own ranks.
- */
+/* A rank of beyond/gloo beside a peer that this test plays byte by byte: what it says, whom it
+ * calls, and that it trusts no number. tests/against/torch/gloo.bats has PyTorch's own ranks. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -17,7 +15,7 @@ typedef enum { CALL_BARRIER, CALL_SUM, CALL_GATHERED, CALL_BROADCAST, CALL_DDP, 
 
 typedef struct {
     int rank, world_size;
-    int ports; // a pipe, for the store's port
+    int port_pipe[2]; // for the store's port
     double timeout;
     const char *master; // the store's host
     Call call;
@@ -26,17 +24,14 @@ typedef struct {
 /* Trains a linear model for two steps, as torch_ddp.h says. */
 static void run_ddp(ProcessGroup *pg, const Args *args)
 {
-    Args linear = *args;
-    linear.device = DEVICE_CPU;
-    linear.threads = 1;
     Device device;
-    device_init(&device, &linear, 0);
+    device_init(&device, args, 0);
     Rng rng;
     rng_seed(&rng, 0);
     Model model;
-    model_init(&model, &linear, 4, &rng, &device);
+    model_init(&model, args, 4, &rng, &device);
     TorchDdp ddp;
-    torch_ddp_init(&ddp, &linear, pg, &model);
+    torch_ddp_init(&ddp, args, pg, &model);
     for (int step = 0; step < 2; step++) {
         torch_ddp_forward(&ddp);
         for (int i = model.num_parameters - 1; i >= 0; i--)
@@ -49,19 +44,19 @@ static void run_ddp(ProcessGroup *pg, const Args *args)
 static void own_body(const void *context)
 {
     const Own *own = context;
-    int port;
-    SYS_CHECK(read(own->ports, &port, sizeof port));
+    char port[16] = "";
+    SYS_CHECK(read(own->port_pipe[0], port, sizeof port - 1));
     Args args;
     args_defaults(&args, "linear");
     args.timeout = own->timeout;
     args.backend = BACKEND_GLOO;
+    args.device = DEVICE_CPU;
+    args.threads = 1;
     log_set_rank(own->rank, own->world_size);
     ProcessGroup pg;
-    char text[16];
-    snprintf(text, sizeof text, "%d", port);
-    setenv("MASTER_PORT", text, 1);
+    setenv("MASTER_PORT", port, 1);
     setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1); // the test serves the store
-    gloo_group_init(&pg, &args, own->master, port, own->rank, own->world_size,
+    gloo_group_init(&pg, &args, own->master, atoi(port), own->rank, own->world_size,
                     (MemoryLocation){ 0 });
     float data[100] = { 1 }, all[300];
     if (own->call == CALL_BARRIER)
@@ -89,19 +84,16 @@ typedef struct {
 static Played play(Own own)
 {
     Played played = { .fd = -1, .err_file = tmpfile() };
-    int ports[2];
-    SYS_CHECK(pipe(ports));
-    own.ports = ports[0];
+    SYS_CHECK(pipe(own.port_pipe));
     own.timeout = own.timeout > 0 ? own.timeout : 100;
     own.master = own.master != NULL ? own.master : "127.0.0.1";
-    // The rank is forked before the store has a thread: later, the thread sanitizer would let it
-    // start none.
+    // First the rank: if the store had its thread, the thread sanitizer would let it start none.
     played.pid = child_start(own_body, &own, STDOUT_FILENO, fileno(played.err_file));
     played.server = store_server_start("localhost", &played.port, NULL);
     assert_non_null(played.server);
-    SYS_CHECK(write(ports[1], &played.port, sizeof played.port));
-    close(ports[0]);
-    close(ports[1]);
+    dprintf(own.port_pipe[1], "%d", played.port);
+    close(own.port_pipe[0]);
+    close(own.port_pipe[1]);
     assert_true(store_connect(&played.store, "127.0.0.1", played.port, 100));
     return played;
 }
