@@ -412,12 +412,17 @@ static struct rlimit limit; // of the files that this process may open
 
 int getrlimit(__rlimit_resource_t resource, struct rlimit *found)
 {
-    return resource == RLIMIT_NOFILE ? (*found = limit, 0) : -1;
+    if (resource != RLIMIT_NOFILE) // which a sanitizer sets, too
+        return prlimit(0, resource, NULL, found);
+    *found = limit;
+    return 0;
 }
 
 int setrlimit(__rlimit_resource_t resource, const struct rlimit *wanted)
 {
-    if (resource != RLIMIT_NOFILE || wanted->rlim_cur > limit.rlim_max)
+    if (resource != RLIMIT_NOFILE)
+        return prlimit(0, resource, wanted, NULL);
+    if (wanted->rlim_cur > limit.rlim_max)
         return -1;
     limit = *wanted;
     return 0;

@@ -89,8 +89,12 @@ static void survivors_body(Rank *rank)
     form(rank, &pg, 1, 3);
     process_group_observe(&pg, &observer);
     CHECK(all_reduce_scalar(&pg, 1, REDUCE_SUM) == 3 && !pg.revoked, "the group does not work");
-    if (rank->rank == 2)
+    if (rank->rank == 2) { // not before the others have their sums, or their first call fails, too
+        while (store_add(&rank->store, "have summed", 0) < 2)
+            usleep(1000);
         _exit(EXIT_SUCCESS);
+    }
+    store_add(&rank->store, "have summed", 1);
     for (int i = 0; i < CALLS; i++)
         work[i] = all_reduce_async(&pg, data, i % 2 == 0 ? LARGE : 10, FLOAT32, REDUCE_SUM);
     work_wait(work[7]);
