@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static int width_of(int fd)
 
 bool terminal_is(int fd)
 {
-    static int answer[3] = { -1, -1, -1 }; // cached, since it is asked for each line
+    static atomic_int answer[3] = { -1, -1, -1 }; // cached, since it is asked for each line
     if (fd < 0 || fd > STDERR_FILENO)
         return false;
     const char *term = getenv("TERM");
