@@ -14,8 +14,9 @@
 #include "tests/helpers/unit.h"
 
 static atomic_long num_blocks;
-static atomic_long blocks_left = LONG_MAX; // until there is no memory
-static bool (*free_elsewhere)(void *memory); // frees what is not malloc's (exact.h); or NULL
+__attribute__((unused)) static atomic_long blocks_left = LONG_MAX; // until there is no memory
+// Frees what is not malloc's (exact.h); or NULL.
+__attribute__((unused)) static bool (*free_elsewhere)(void *memory);
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) // they have their own
 #define needs_own_malloc() skip()

@@ -2,6 +2,7 @@
  * called without process_group_init here, as 05_fault_tolerance/reconfigure does. */
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -74,7 +75,7 @@ static void form(Rank *rank, ProcessGroup *pg, int number, int world_size)
 static void count_failure(void *failures, const Collective *collective, CollectiveState state)
 {
     (void)collective;
-    *(int *)failures += state == COLLECTIVE_FAILED;
+    *(atomic_int *)failures += state == COLLECTIVE_FAILED;
 }
 
 /* Rank 2 ends, with hundreds of calls of the others in the queue: each of them returns, all later
@@ -82,7 +83,7 @@ static void count_failure(void *failures, const Collective *collective, Collecti
 static void survivors_body(Rank *rank)
 {
     enum { CALLS = 300 }; // more than the backend's queue holds
-    int failures = 0;
+    atomic_int failures = 0; // which the thread that drives counts
     Observer observer = { .see = count_failure, .context = &failures };
     Work work[CALLS];
     ProcessGroup pg = { 0 };
