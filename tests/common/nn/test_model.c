@@ -45,6 +45,9 @@ static void use_model(void *context)
 static void test_a_model_leaves_nothing(void **state)
 {
     (void)state;
+    const char *device = getenv("TEST_DEVICE");
+    if (device != NULL && strcmp(device, "cuda") == 0)
+        skip(); // the stand-in for CUDA keeps what is destroyed, to notice a later use
     assert_leaves_nothing(use_model, NULL);
 }
 
