@@ -52,7 +52,7 @@ void __wrap_group_extras_waits_for(const Mesh *mesh, int rank)
 }
 
 #define TIMEOUT 200.0 // seconds
-#define LARGE 300000 // floats; more than the kernel buffers for a rank that does not read
+#define LARGE 300000 // floats
 
 static float data[LARGE];
 
