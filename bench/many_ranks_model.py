@@ -17,7 +17,7 @@ message of the ring and each of the 2 log2 n + 2 handshakes takes the network's 
 import math
 
 import report
-from step_model import SHORT_BLOCK, SHORT_BYTES
+from step_model import is_short
 
 SHORT = 65536  # bytes, as in many_ranks.h
 SHOWN = [1000, 10000]
@@ -62,7 +62,7 @@ def num_connections(n):
 
 def messages(n, size):
     """(how many, bytes) a rank sends in an all-reduce."""
-    if size <= SHORT_BYTES or size // n < SHORT_BLOCK:
+    if is_short(n, size):
         return math.log2(n), math.log2(n) * size
     return 2 * (n - 1), 2 * (n - 1) * size / n
 

@@ -47,9 +47,14 @@ class Network:
     steal: float = 0.0
 
 
+def is_short(n, size):
+    """Whether doubling sums an array of so many bytes on n ranks, and not a ring."""
+    return size <= SHORT_BYTES or size // n < SHORT_BLOCK
+
+
 def all_reduce(n, size, alpha, beta):
     """Seconds for n ranks, flat."""
-    if size <= SHORT_BYTES or size // n < SHORT_BLOCK:
+    if is_short(n, size):
         return math.ceil(math.log2(n)) * (alpha + size * beta)
     return 2 * (n - 1) * (alpha + size / n * beta)
 
