@@ -110,7 +110,7 @@ int seats_vacant(Seats *seats, Workers *workers)
     if (!seats->on || seats->store.failed)
         return -1;
     kill_suspect(seats, workers);
-    for (int i = 0; i < workers->num_workers; i++) {
+    for (int i = workers->num_workers - 1; i >= 0; i--) { // rank 0 last: its failure ends the loop
         Worker *worker = &workers->worker[i];
         if (worker->running)
             continue;

@@ -178,6 +178,7 @@ rank_0() {
         status=0
         wait $job || status=$?
         grep -v "Epoch" "$OUT/said"
+        echo "status $status"
         [ "$status" -eq 75 ]
         grep -q "stopped after step" "$OUT/said"
     done
@@ -198,6 +199,7 @@ rank_0() {
         status=0
         wait $job || status=$?
         grep -v "Epoch" "$OUT/said"
+        echo "status $status"
         [ "$status" -eq 75 ] # with one process more, which the signal must not end before it listens
     done
 }
@@ -229,6 +231,7 @@ END
         status=0
         wait $job || status=$?
         grep -v "Epoch" "$OUT/said"
+        echo "status $status"
         [ "$status" -eq 1 ]
         [ ! -e "$OUT/end/linear_random.safetensors" ]
         grep -q "the store says that training has ended, but $OUT/end/linear_random.safetensors is not this run's result" "$OUT/said"
