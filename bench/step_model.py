@@ -7,11 +7,11 @@ ready in the backward pass at r_j, is sent when the one before it is done:
     end_j = max(r_j, end_(j-1)) + T(n, bytes_j)        exposed = max(0, end_last - backward)
     step  = forward + backward + exposed + rest + steal x hidden
 
-T is the all-reduce's: up to 32 KiB log2(n) messages of all bytes, above that 2 (n - 1) of an n-th (the ring),
-or in stages where L ranks share a node: twice L - 1 messages of an L-th inside, and between m = n / L
-nodes 2 (m - 1) of an m-th, the L rings of a node sharing its line (chapters 02 and 04). Hidden is the
-communication that is not exposed; steal says how much of it the computing cores pay: nothing where network
-cards carry the bytes, all of it where a core that computes has to copy them, as over loopback.
+T is the all-reduce's: log2(n) messages of all bytes where those are few (is_short), else 2 (n - 1) of an n-th
+(the ring), or in stages where L ranks share a node: twice L - 1 messages of an L-th inside, and between the
+n / L nodes T of an L-th, as L such sums share a node's line (chapters 02 and 04). Hidden is the communication
+that is not exposed; steal says how much of it the computing cores pay: nothing where network cards carry the
+bytes, all of it where a core that computes has to copy them, as over loopback.
 """
 
 import argparse
