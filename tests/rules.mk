@@ -2,7 +2,7 @@
 # the tree: what tests common/nn lies in tests/common/nn. tests/against holds what needs the real thing (PyTorch, Slurm,
 # a browser, a GPU); it and the other folders have checks of their own.
 # make test leaves out what bats files tag as slow; make check-slow runs that, and make test-all runs everything.
-# .ci/run sets SAMPLE=0 ... 4: then every check runs a fifth of its files (tests/sample.sh).
+# .ci/run sets SAMPLE=0 ... 4: then a check runs a fifth of its files, or another part (tests/sample.sh).
 # TESTS=... picks some: make test TESTS="tests/common/comm/test_ddp.c tests/steps/steps.bats"
 
 TEST_FOLDERS  := helpers common launcher steps beyond tools teach docs house allocations memory against/mpi $(if $(filter 1,$(EXTRAS)),extras)
@@ -159,7 +159,7 @@ check-chaos: 05
 # Wrong and right programs of all labs (tests/labs/programs.txt) and of the traps, judged by make check-lab's judge;
 # all experiments of the quizzes; all that the plan of teach/ has people type. make test takes a few.
 check-labs: all
-	@$(RUN_TESTS) $(wildcard tests/labs/*.bats)
+	@$(RUN_TESTS) $(call sampled,$(wildcard tests/labs/*.bats))
 
 # The grader of a course: right programs, wrong ones, and ways to fool it (tests/class/cheats.txt).
 check-class: grader
@@ -175,7 +175,7 @@ check-mutants:
 
 # Builds for other processors than this, the tests of all arithmetic in each; ARM's are emulated.
 check-march:
-	@$(RUN_TESTS) $(wildcard tests/march/*.bats)
+	@$(RUN_TESTS) $(call sampled,$(wildcard tests/march/*.bats))
 
 # The compilers of newer Debians, in machines of their own (as root).
 check-machines:

@@ -188,9 +188,17 @@ took() {
     done
 }
 
-@test "five samples hold every file once" {
-    for part in 0 1 2 3 4; do SAMPLE=$part tests/sample.sh a b c d e f g h i j k l; done >"$scratch/all"
-    [ "$(tr ' ' '\n' <"$scratch/all" | sort | tr -d '\n')" = abcdefghijkl ]
+@test "five samples hold every file once, and three" {
+    for parts in 5 3; do
+        for part in $(seq 0 $((parts - 1))); do SAMPLES=$parts SAMPLE=$part tests/sample.sh a b c d e f g h i j k l; done >"$scratch/all"
+        [ "$(tr ' ' '\n' <"$scratch/all" | sort | tr -d '\n')" = abcdefghijkl ]
+    done
+}
+
+@test "each check is in some part of .ci/run, but those by hand" {
+    sed -n "s/^\(thirds\|longest\)='\(.*\)'/\2/p" .ci/run | tr -s ' :' '\n' >"$scratch/checks"
+    printf '%s\n' bare gpu machines mutants reconfigure >>"$scratch/checks"
+    diff <(sort "$scratch/checks") <(grep -oh '^check-[a-z]*:' tests/rules.mk tests/fuzz/rules.mk | sed 's/check-//; s/://' | sort)
 }
 
 @test "no signal is ignored, though nohup starts the tests" {
