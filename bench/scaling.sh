@@ -4,6 +4,7 @@
 # over tcp and, where it is there, mpi, in turns: samples/s, speed-up over one rank of the same backend,
 # efficiency; build/scaling.png and .svg.
 set -eu
+export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
 cd "$(dirname "$0")/.."
 turns=${1:-5} steps=60
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT

@@ -2,6 +2,7 @@
 # Usage: bench/serve.sh MODEL [REQUESTS [CLIENTS]]      Requests per second of tools/serve, by ab (apache2-utils).
 # One line per kind of body and run: requests per second, and the server's CPU time for each request.
 set -eu
+export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
 cd "$(dirname "$0")/.."
 model=$1 requests=${2:-5000} clients=${3:-8}
 folder=$(mktemp -d)

@@ -5,6 +5,7 @@
 #   PORTS="30555 30556"   the ports to look at, instead of those that are typed in the chapters and the plan
 #   TMPDIR=DIR            where the runs write
 set -eu
+export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
 cd "$(dirname "$0")/.."
 . tools/parts.sh
 cores=$(nproc)

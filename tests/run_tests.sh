@@ -59,6 +59,8 @@ print("home =", os.path.dirname(python), "\ninclude-system-site-packages = false
 print(*sys.path, sep="\n", file=open(packages + "/all.pth", "w"))
 print(os.path.abspath("bin"))' "$folder/python") && export PATH="$bin:$PATH"
 fi
+# Messages are in English, and numbers have a point, as tests expect; tests/tools/comma.bats has a comma.
+export LC_ALL=C.UTF-8
 # Tests run beside each other, so OpenMP's threads sleep while they wait instead of spinning on a core.
 export OMP_WAIT_POLICY=passive
 # A program that trains for some steps spends a good part of its time on the first use of its memory, less with large pages.

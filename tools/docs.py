@@ -43,6 +43,7 @@ def show(command, folder):
     keeping = f"[ ! -e .exports ] || . ./.exports; trap 'export -p >.exports' EXIT\n{command}"
     # A make among the commands must not know that a make has called us.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    environment["LC_ALL"] = "C.UTF-8" # messages in English, and 0.5, not 0,5
     process = subprocess.Popen(["/bin/bash", "-c", keeping], cwd=folder, text=True, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
                                start_new_session=True)

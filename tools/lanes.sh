@@ -3,6 +3,7 @@
 # Draws one or more steps of a trace that --trace FILE recorded, from STEP (10, or the last) on. Each rank has two lanes:
 # the thread that trains, or the GPU, and below it the collectives. Writes FILE.png and FILE.svg.
 set -eu
+export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
 [ $# -gt 0 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 trace=$1 step=${2:-} steps=${3:-1}
 for program in gnuplot jq python3; do

@@ -6,6 +6,7 @@
 # step by step; thick: smoothed, with the run's name at its end. For the linear model there is also the smallest loss that any weights can
 # reach (tools/optimum).
 set -eu
+export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
 [ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 for program in gnuplot jq python3; do

@@ -178,8 +178,9 @@ def signals(folder):
     with Job(folder) as job, Watch(job.dir) as watch, Viewer(watch) as viewer:
         first = viewer.until(trains)
         assert watch.signal(1, "stop")[0] == 200
-        report = viewer.until(lambda report: [report["ranks"][rank]["waits_for"] for rank in (0, 2)] == [[1], [1]])
-        assert "wait for rank 1" in report["verdict"] and "is stopped" in report["verdict"], report["verdict"]
+        report = viewer.until(lambda report: [report["ranks"][rank]["waits_for"] for rank in (0, 2)] == [[1], [1]]
+                              and "is stopped" in report["verdict"]) # they may also wait a moment for a slow one
+        assert "wait for rank 1" in report["verdict"], report["verdict"]
         assert [rank["process"] for rank in report["ranks"]] == ["running", "stopped", "running"]
         assert watch.signal(1, "continue")[0] == 200
         viewer.until(lambda report: report["well"])

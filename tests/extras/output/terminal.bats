@@ -102,6 +102,6 @@ fail_together() { # COLUMNS: rank 2 of 4 is killed, the others say the same
         --max-steps 8 --threads 1 --checkpoint-dir "$OUT/ck" --inject stop:2:4 --timeout "$(scaled_timeout 8)" >"$OUT/shown" || true
     tr '\r' '\n' <"$OUT/shown" | grep -aoE '(epoch 0|fatal).*' >"$OUT/lines"
     cat "$OUT/lines"
-    grep -qE 'epoch 0, waiting [3-9] s for rank 2 \[=+>? *\] [0-9]+/12' "$OUT/lines"
+    grep -qE 'epoch 0, waiting ([3-9]|[1-9][0-9]) s for rank 2 \[=+>? *\] [0-9]+/12' "$OUT/lines"
     ! sed -n '/waiting/,/fatal/p' "$OUT/lines" | grep 'left' || false
 }
