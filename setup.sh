@@ -9,7 +9,7 @@
 #   --play     adds what compiles the programs for a browser: make play
 # Uses the distribution's package manager, with sudo where needed. CUDA is never installed.
 set -eu
-cd "$(dirname "$0")"
+CDPATH='' cd "$(dirname "$0")"
 . tools/parts.sh
 
 self=$0${*:+ $*} kinds='required tests optional' more='' check=no ask=no

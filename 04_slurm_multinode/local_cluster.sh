@@ -10,7 +10,7 @@
 # users who can read the folder can submit jobs.
 # shellcheck disable=SC2013,SC2016 # pids are words; conditions are evaluated later
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(CDPATH='' cd "$(dirname "$0")" && pwd)
 dir=${DDP_CLUSTER_DIR:-${TMPDIR:-/tmp}/ddp-cluster-$(id -u)}
 export SLURM_CONF="$dir/slurm.conf" PATH="$PATH:/usr/sbin:/sbin"
 

@@ -4,7 +4,7 @@
 # a two-node Slurm that it starts on this machine for this run only; else, if Slurm is not installed or there
 # are more nodes, with launchers on this machine, one for each node.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(CDPATH='' cd "$(dirname "$0")" && pwd)
 case ${LAUNCHER:=srun} in
 srun) script=train.slurm ;;
 ddprun | torchrun) script=train_ddprun.slurm ;;

@@ -68,7 +68,7 @@ mpirun)
 srun)
     PATH=$PATH:/usr/sbin:/sbin && needs srun
     [ -e "${SLURM_CONF:-/}" ] || unset SLURM_CONF # of a local cluster that is down
-    here=$(cd "$here" && pwd) # a job starts in another folder
+    here=$(CDPATH='' cd "$here" && pwd) # a job starts in another folder
     eval "$("$slurm/local_cluster.sh" env 2>/dev/null)"
     set -- "$slurm/submit.sh" --nodes=1 --ntasks-per-node="$ranks" "$here/train.slurm" "$@"
     ! timeout 20 sinfo >/dev/null 2>&1 || exec "$@"

@@ -6,7 +6,7 @@
 # build/all_reduce.txt gets its alpha, and its beta in the cache and beyond.
 set -eu
 export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 calls=${1:-51}
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 trap 'exit 130' HUP INT TERM

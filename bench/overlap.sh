@@ -5,7 +5,7 @@
 # build/overlap.png and .svg. "Exposed": the training thread had to wait for it.
 set -eu
 export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 ranks=${1:-2} turns=${2:-5}
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 trap 'exit 130' HUP INT TERM

@@ -5,7 +5,7 @@
 # efficiency; build/scaling.png and .svg.
 set -eu
 export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 turns=${1:-5} steps=60
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 trap 'exit 130' HUP INT TERM

@@ -3,7 +3,7 @@
 # One line per kind of body and run: requests per second, and the server's CPU time for each request.
 set -eu
 export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 model=$1 requests=${2:-5000} clients=${3:-8}
 folder=$(mktemp -d)
 tools/serve "$model" --port 0 >"$folder/said" &

@@ -5,7 +5,7 @@
 # beta, and for networks, by their bandwidth and the time of a message.
 set -eu
 export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- 10Gbit:10:25 400Gbit:400:5 8x400Gbit:400:5:8
 if ! [ -s build/scaling.txt ] || ! [ -s build/all_reduce.txt ]; then
     echo 'first: make scaling' >&2 && exit 1

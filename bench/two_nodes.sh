@@ -2,7 +2,7 @@
 # Usage: bench/two_nodes.sh [rate [ranks per node [calls]]]   Runs bench/all_reduce over a slow link (root).
 # Two network namespaces stand for two machines; between them lies a cable of `rate` (1gbit; 100mbit ...).
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 rate=${1:-1gbit} per_node=${2:-2} calls=${3:-21}
 case $rate in
 [0-9]*bit) ;;

@@ -3,7 +3,7 @@
 # A line per run: seconds, and the ranks' and the launcher's processor time. Then the medians' differences from "nobody".
 set -eu
 export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 rounds=${1:-7} steps=${2:-120}
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT

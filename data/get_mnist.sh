@@ -8,7 +8,7 @@ case $#${1:-} in
 1-h | 1--help) exec sed -n '2,/^set/s/^# //p' "$0" ;;
 1-* | [!01]*) echo "get_mnist.sh: $*: it takes the name of one folder; --help says more" >&2 && exit 2 ;;
 esac
-dir=${1:-$(cd "$(dirname "$0")" && pwd)/mnist}
+dir=${1:-$(CDPATH='' cd "$(dirname "$0")" && pwd)/mnist}
 mirrors=${MNIST_URL:-https://ossci-datasets.s3.amazonaws.com/mnist
     https://storage.googleapis.com/cvdf-datasets/mnist}
 sums='0b367032e93c5d0cea0925647cfdb18614af8ee15f83e6f2fc2ad904a6835971  train-images-idx3-ubyte.gz

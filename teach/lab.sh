@@ -5,7 +5,7 @@
 # Puts the program before a step into lab/STEP/, to be turned into the step by the learner; of a library lab (ring, sampler,
 # reducer, store, snapshot, reconfigure) the skeleton of a file, which the programs then use; of the capstone also its images.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 lab=${LAB:-lab} chosen='' # the tests have theirs elsewhere
 for name in "$lab" "0$lab"; do # make check-lab LAB=02b, or LAB=2b
     [ ! -f "teach/lab/$name.txt" ] || lab=lab chosen=$name

@@ -3,7 +3,7 @@
 # Links step 03 with the files of all library labs that are done (05, if snapshots are one of them), trains with it and with
 # ours, and compares the files that they save. On 2 ranks these are equal; on more, sums in another order may round otherwise.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 lab=${LAB:-lab} ranks=2 files='' parts=''
 case ${1:-} in [1-9]*) ranks=$1 && shift ;; esac
 for folder in teach/lab/*/; do

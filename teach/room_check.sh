@@ -6,7 +6,7 @@
 #   TMPDIR=DIR            where the runs write
 set -eu
 export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 . tools/parts.sh
 cores=$(nproc)
 
@@ -38,9 +38,9 @@ work=$(mktemp -d 2>/dev/null) || not_ready "no folder can be made in ${TMPDIR:-/
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' HUP INT TERM
 for folder in . "$work"; do # a build takes 150 MB, the runs 60
-    [ -w "$folder" ] || not_ready "$(cd "$folder" && pwd) cannot be written to: work in a copy of your own"
+    [ -w "$folder" ] || not_ready "$(CDPATH='' cd "$folder" && pwd) cannot be written to: work in a copy of your own"
     free=$(df -Pk "$folder" | awk 'NR == 2 { print int($4 / 1024) }')
-    [ "$free" -ge 300 ] || not_ready "$(cd "$folder" && pwd) has $free MB left, and 300 are needed: make room there"
+    [ "$free" -ge 300 ] || not_ready "$(CDPATH='' cd "$folder" && pwd) has $free MB left, and 300 are needed: make room there"
 done
 
 doing ports

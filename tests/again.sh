@@ -3,7 +3,7 @@
 # What comes out goes to TAP_DIR.again, for tests/summary.py. In build/ci, the first folder of a file's path is
 # the target of make that ran it: test, check-slurm, ...
 set -u
-cd "$(dirname "$0")/.." || exit 1
+CDPATH='' cd "$(dirname "$0")/.." || exit 1
 case $1 in /*) folder=$1 ;; *) folder=$PWD/$1 ;; esac # other folders' makes write there, too
 for path in $(tests/summary.py --failed "$folder"); do
     echo "== once more, alone: $path"

@@ -4,7 +4,7 @@
 # with nothing installed; a user where the packages are there; a user without network, MPI and CUDA. Needs debootstrap
 # and a network; leaves only the logs in build/bare.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 refuse() {
     echo "$0: $*" >&2
     exit 1

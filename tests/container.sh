@@ -3,7 +3,7 @@
 # USER and WORKDIR lines, in order, in a fresh Debian of its own; then, as its user, make room-check. Needs debootstrap
 # and a network for the packages; leaves build/container.log.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 [ "$(id -u)" -eq 0 ] || { echo "$0: only root can make a machine: sudo tests/container.sh" >&2 && exit 1; }
 command -v debootstrap >/dev/null || { echo "$0: needs debootstrap: apt-get install debootstrap" >&2 && exit 1; }
 suite=$(sed -n 's/^FROM debian:\([a-z]*\).*/\1/p' Dockerfile)

@@ -3,8 +3,8 @@
 # What was built in DIR is kept; files that the tree no longer has are removed from DIR.
 set -eu
 mkdir -p "$1/build"
-copy=$(cd "$1" && pwd)
-cd "$(dirname "$0")/.."
+copy=$(CDPATH='' cd "$1" && pwd)
+CDPATH='' cd "$(dirname "$0")/.."
 case $copy in "$PWD"/build/?*) ;; *) echo "$0: $copy is not below build" >&2 && exit 2 ;; esac
 find "$copy" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
 # Programs, which are most of the bytes, are linked anew.

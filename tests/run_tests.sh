@@ -7,7 +7,7 @@
 #   RERUN=later   leaves the second run to .ci/run
 #   RERUN=never   has no second run: for tests whose inputs are random
 set -u
-cd "$(dirname "$0")/.." || exit 1
+CDPATH='' cd "$(dirname "$0")/.." || exit 1
 fail() {
     echo "$0: $1" >&2
     exit 2
@@ -59,8 +59,10 @@ print("home =", os.path.dirname(python), "\ninclude-system-site-packages = false
 print(*sys.path, sep="\n", file=open(packages + "/all.pth", "w"))
 print(os.path.abspath("bin"))' "$folder/python") && export PATH="$bin:$PATH"
 fi
-# Messages are in English, and numbers have a point, as tests expect; tests/tools/comma.bats has a comma.
+# Messages are in English, and numbers have a point, as tests expect; tests/tools/exported.bats has a comma.
 export LC_ALL=C.UTF-8
+unset CDPATH
+case ${TMPDIR:-} in *[[:space:]]*) unset TMPDIR ;; esac # make has no names with spaces
 # Tests run beside each other, so OpenMP's threads sleep while they wait instead of spinning on a core.
 export OMP_WAIT_POLICY=passive
 # A program that trains for some steps spends a good part of its time on the first use of its memory, less with large pages.

@@ -2,7 +2,7 @@
 # Usage: tests/sanitize.sh address,undefined|thread|list "TESTS"     Runs tests in a build with these sanitizers.
 # ONLY=NAME runs this one of them; SAMPLE=N (0 to 4) runs a fifth of the files. list: only names the tests.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 sanitizers=$1
 # shellcheck disable=SC2086 # several words
 tests=$(tests/sample.sh $2 | tr -s ' ' '\n' | awk -v only="${ONLY:-}" 'only == "" || $1 == only || $1 ~ "/(test_)?" only "([.](c|bats))?$"')

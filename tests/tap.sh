@@ -3,7 +3,7 @@
 # The TAP is kept in $TAP_DIR (build/tap) for tests/summary.py; its last line holds the seconds, the status and the
 # command that repeats the file. A file that has not ended after TEST_TIMEOUT seconds (1800) is ended, and has failed.
 set -u
-cd "$(dirname "$0")/.." || exit 1
+CDPATH='' cd "$(dirname "$0")/.." || exit 1
 # Tests that call make inherit MAKEFLAGS. Its variables are kept; -j is removed, since the jobserver is closed here.
 MAKEFLAGS=$(printf '%s' "${MAKEFLAGS-}" | sed 's/-j[0-9]*//; s/--jobserver-[a-z]*=[^ ]*//')
 export MAKEFLAGS

@@ -4,7 +4,7 @@
 # Changes a copy of a step's program by EDIT (a sed command, or a file of them), shows the changed
 # lines (not with PLAIN=1), builds the copy and runs it in a folder that is deleted afterwards.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 usage() {
     sed -n '2,5s/^# //p' tools/break.sh >&2 && exit 2
 }

@@ -41,8 +41,8 @@ def show(command, folder):
     """The lines that a command prints, output and errors together. Variables that it exports are kept for the next
     command."""
     keeping = f"[ ! -e .exports ] || . ./.exports; trap 'export -p >.exports' EXIT\n{command}"
-    # A make among the commands must not know that a make has called us.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    # A make among the commands must not know that a make has called us; with CDPATH, cd would print the folder.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "CDPATH"}
     environment["LC_ALL"] = "C.UTF-8" # messages in English, and 0.5, not 0,5
     process = subprocess.Popen(["/bin/bash", "-c", keeping], cwd=folder, text=True, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,

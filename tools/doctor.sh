@@ -2,7 +2,7 @@
 # Usage: tools/doctor.sh [--all]      What this machine has of what the chapters need, and what it lacks.
 # --all: every part, what a missing one means, and how to get it.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 . tools/parts.sh
 
 case ${1:-} in '') all=no ;; --all) all=yes ;; *) echo "$0: $1: it is --all or nothing" >&2 && exit 2 ;; esac

@@ -2,7 +2,7 @@
 # Usage: [PREFIX=/usr/local] [DESTDIR=] tools/install.sh install|uninstall      What make install and make uninstall run.
 # Installs step 05's launcher as ddprun and the tools as ddp_NAME, each with a manual page made from its --help.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 bin=${DESTDIR:-}${PREFIX:-/usr/local}/bin
 man=${DESTDIR:-}${PREFIX:-/usr/local}/share/man/man1
 pages=yes

@@ -8,7 +8,7 @@
 set -eu
 export LC_ALL=C.UTF-8 # awk and sort take and print 0.5, not 0,5
 [ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(CDPATH='' cd "$(dirname "$0")" && pwd)
 for program in gnuplot jq python3; do
     command -v $program >/dev/null || { echo "$0: no $program here: see 'make doctor'" >&2 && exit 1; }
 done

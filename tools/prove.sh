@@ -4,7 +4,7 @@
 # group that shrinks on the way, and compares all bits of the results: the weights and the optimizer's state.
 # Exit status 1 if any differ. For contrast, the same with --reduce-order any.
 set -eu
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(CDPATH='' cd "$(dirname "$0")/.." && pwd)
 steps=46 # two epochs
 case ${1:-} in '' | *[!0-9]*) ;; *) steps=$1 && shift ;; esac
 case ${1:---} in

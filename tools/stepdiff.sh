@@ -15,7 +15,7 @@
 #        tools/stepdiff.sh --count [NAME]                      How many lines that is, and may be; of one, or of all.
 #        tools/stepdiff.sh --pairs                             The program before, and the program, of each.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 
 # One line for each program that exists: name, most lines it may change, the program before, the program.
 pairs() {

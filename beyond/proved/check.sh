@@ -7,7 +7,7 @@
 set -eu
 shortest=''
 [ "${1:-}" != --shortest ] || { shortest=1 && shift; }
-folder=$(cd "$(dirname "$0")" && pwd)
+folder=$(CDPATH='' cd "$(dirname "$0")" && pwd)
 [ -f "$folder/${1:-}.pml" ] || { sed -n '2,/^set/s/^# //p' "$0" >&2 && exit 2; }
 model=$1.pml
 name="$*"

@@ -2,7 +2,7 @@
 # Usage: tests/cuda/stand_in.sh "TESTS"      Runs tests in a build whose GPUs are the stand-in's.
 # It is a copy of the tree in build/stand_in, programs and all: build/stand_in/01_single_gpu/run.sh works.
 set -eu
-cd "$(dirname "$0")/../.."
+CDPATH='' cd "$(dirname "$0")/../.."
 copy=build/stand_in
 [ -n "${1% }" ] || { echo 'no test: none of this check is in this sample' && exit; }
 tests/copy_tree.sh "$copy"

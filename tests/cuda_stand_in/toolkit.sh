@@ -2,8 +2,8 @@
 # Usage: tests/cuda_stand_in/toolkit.sh DIR      Makes DIR a CUDA toolkit of the stand-in (stand_in.h).
 set -eu
 mkdir -p "$1/bin" "$1/lib64"
-toolkit=$(cd "$1" && pwd)
-cd "$(dirname "$0")"
+toolkit=$(CDPATH='' cd "$1" && pwd)
+CDPATH='' cd "$(dirname "$0")"
 ln -sfn "$PWD/include" "$toolkit/include"
 ln -sf "$PWD/nvcc" "$PWD/compute-sanitizer" "$toolkit/bin"
 

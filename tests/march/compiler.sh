@@ -2,7 +2,7 @@
 # Usage: [EMULATOR='qemu-aarch64 -L DIR'] [LDFLAGS=...] tests/march/compiler.sh CC MARCH      Everything, built by this
 # compiler in a copy of the tree, where a warning is an error; then the tests of all arithmetic, and PyTorch's losses.
 set -eu
-cd "$(dirname "$0")/../.."
+CDPATH='' cd "$(dirname "$0")/../.."
 tree=build/march/tree-$1
 tests/copy_tree.sh "$tree"
 cd "$tree"

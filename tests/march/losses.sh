@@ -2,7 +2,7 @@
 # Usage: tests/march/losses.sh [EMULATOR...]      PyTorch's losses in steps 01, 02 and 03, linear model (all steps) and CNN
 # (five), from programs that were built in this folder. With EMULATOR (qemu-aarch64 -L FOLDER) it runs each of them.
 set -eu
-cd "$(dirname "$0")/../.."
+CDPATH='' cd "$(dirname "$0")/../.."
 name=run.sh
 if [ $# -gt 0 ]; then
     name=emulated.sh

@@ -4,7 +4,7 @@
 # warning; then the tests of all arithmetic, and PyTorch's losses in steps 01 to 03 (compiler.sh). As TAP; leaves
 # build/machines/*.log, and in ROOTS the machines, which the next call takes. Needs debootstrap and a network.
 set -eu
-cd "$(dirname "$0")/../.."
+CDPATH='' cd "$(dirname "$0")/../.."
 refuse() {
     echo "$0: $*" >&2
     exit 1

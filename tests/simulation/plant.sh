@@ -2,7 +2,7 @@
 # Usage: tests/simulation/plant.sh FAULT FILE.c      Writes a copy of a source file with this fault to FILE.c.
 # Prints the file's source for FILE -, and fails if the edit changes nothing.
 set -eu
-cd "$(dirname "$0")/../.."
+CDPATH='' cd "$(dirname "$0")/../.."
 case $1 in
 lost_wakeup) source=common/comm/store/store_service.c edit='s/^        if (only_one)$/        if (true)/' ;;
 double_rank) source=launcher/rendezvous.c \

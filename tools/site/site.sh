@@ -2,7 +2,7 @@
 # Usage: tools/site/site.sh      Makes the book as a web site: build/site/index.html (make site).
 # Sphinx lies in a venv of its own, made once; SITE_VENV names its folder. From then on no network is needed.
 set -eu
-cd "$(dirname "$0")/../.."
+CDPATH='' cd "$(dirname "$0")/../.."
 venv=${SITE_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/ddp.c/site-venv}
 build=${BUILD:-build}
 pins=tools/site/requirements.txt

@@ -1,7 +1,9 @@
 #!/usr/bin/env bats
-# Where the user's language writes 0,5, as German does, all that we print and draw is the same: awk, sort and printf heed that.
+# What a user's shell exports changes nothing of what we print and draw. In a language that writes 0,5, as German does,
+# so do awk, sort and printf; with CDPATH, cd prints the folder, or finds another.
 
-setup() {
+# A locale with a comma.
+has_comma() {
     local point=/usr/lib/locale/C.utf8 # is on each Debian; German's may not be
     [ -d $point ] || skip "there is no $point to make a locale with a comma of"
     export LOCPATH=$BATS_TEST_TMPDIR
@@ -22,7 +24,8 @@ same() {
     cmp "$BATS_TEST_TMPDIR/point" "$BATS_TEST_TMPDIR/comma"
 }
 
-@test "a training, its curves, and its lanes" {
+@test "a comma: a training, its curves, and its lanes" {
+    has_comma
     train() { # RANKS OPTIONS...
         03_torchrun_env/run.sh "$1" --model linear --lr 0.05 --lr-schedule step --epochs 2 --save-every 0 \
             --checkpoint-dir "$BATS_TEST_TMPDIR" "${@:2}" 2>/dev/null
@@ -42,7 +45,8 @@ same() {
     }
 }
 
-@test "what documents quote, and quizzes ask for" {
+@test "a comma: what documents quote, and quizzes ask for" {
+    has_comma
     show() {
         rm -f "$BATS_TEST_TMPDIR/.exports"
         python3 -c 'import sys; sys.path.insert(0, "tools"); import docs; print(docs.show(*sys.argv[1:]))' "$1" "$BATS_TEST_TMPDIR"
@@ -50,7 +54,16 @@ same() {
     same show "awk 'BEGIN { print 1 / 2; exit \"0.5\" + 0 < 0.4 }' && printf '%.1f\n' 0.5"
 }
 
-@test "each other script that computes by awk, or sorts numbers, does so with a point" {
+@test "a comma: each other script that computes by awk, or sorts numbers, does so with a point" {
     run grep -L '^export LC_ALL=C.UTF-8' $(grep -lE '\bawk\b|sort -[gkn]' tools/*.sh bench/*.sh teach/*.sh)
     [ "$output" = tools/prove.sh ] # which compares names
+}
+
+@test "CDPATH: no script heeds it" {
+    for command in 'teach/lab.sh list' 'tools/stepdiff.sh --pairs' '04_slurm_multinode/run.sh --help'; do
+        $command >"$BATS_TEST_TMPDIR/without" 2>&1 || true
+        CDPATH=. $command >"$BATS_TEST_TMPDIR/with" 2>&1 || true
+        cmp "$BATS_TEST_TMPDIR/without" "$BATS_TEST_TMPDIR/with"
+    done
+    ! grep -nE "(^|[^'] )cd \"?\$\(dirname" ./*.sh .ci/run */*.sh */*/*.sh || false
 }
