@@ -440,7 +440,7 @@ void flags_parse(Flags *flags, const MoreFlags *more, int argc, char **argv)
     if (flags->max_restarts > 0 && more == NULL)
         usage_error("--max-restarts %d: restarts come with step 05's ddprun", flags->max_restarts);
     flags->nproc_per_node = count_ranks(flags->nproc);
-    comfort_warn_oversubscribed(flags->nproc_per_node);
+    comfort_share_cores(flags->nproc_per_node, flags->numa_binding != NULL);
     read_nodes(flags, more != NULL);
     read_backend(flags, more != NULL);
     read_master(flags);

@@ -46,9 +46,9 @@ int comfort_gpus_listed(void)
     return -1;
 }
 
-void comfort_warn_oversubscribed(int num_ranks)
+void comfort_share_cores(int num_ranks, bool is_bound)
 {
-    (void)num_ranks;
+    (void)num_ranks, (void)is_bound;
 }
 
 /* No option of this build asks for it. */

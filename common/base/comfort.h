@@ -44,8 +44,8 @@ void comfort_check_launchers(void);
 /* Returns how many cores the control group allows, at least 1; INT_MAX if it sets no limit. */
 int comfort_core_quota(void);
 
-/* Warns that this number of ranks starts slowly, if it does. */
-void comfort_warn_oversubscribed(int num_ranks);
+/* Warns of ranks that start slowly, as they are many, or that OpenMP binds to the same cores. */
+void comfort_share_cores(int num_ranks, bool is_bound);
 
 /* Both end this process. The first prints what to type on each node (0 nodes: any number of nodes
  * may join), the second a shell's completion script. */

@@ -237,5 +237,5 @@ void comfort_read_config(Settings *settings)
     if (!is_typed)
         warn_of_unread_config(path);
     set_demo_folder(settings);
-    comfort_warn_oversubscribed(settings->args->nproc);
+    comfort_share_cores(settings->args->nproc, false);
 }

@@ -3,7 +3,9 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/base/host.h"
 #include "common/base/log.h"
@@ -45,8 +47,19 @@ int comfort_core_quota(void)
     return cores;
 }
 
-void comfort_warn_oversubscribed(int num_ranks)
+/* OpenMP binds each process as if it were alone, and so the first threads of all to one core. Ranks
+ * that this process starts, as ddprun does, do not get its variables; a fork comes too late. */
+void comfort_share_cores(int num_ranks, bool is_bound)
 {
+    static const char *const names[] = { "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY" };
+    const char *binds = getenv(names[0]);
+    const bool is_off = binds != NULL && strcasecmp(binds, "false") == 0;
+    for (int i = 0; i < 3 && num_ranks > 1 && !is_bound && !is_off; i++) {
+        if (getenv(names[i]) != NULL)
+            log_warning("%s=%s binds all %d ranks here to the same cores: unset it", names[i],
+                        getenv(names[i]), num_ranks);
+        unsetenv(names[i]);
+    }
     const int num_cores =
         num_ranks > MAX_RANKS_PER_CORE ? host_num_cores() : 1; // counting them reads files
     if (num_ranks > MAX_RANKS_PER_CORE * num_cores)

@@ -46,6 +46,27 @@ EOF
     [ "$(ddprun --nproc-per-node 4 sh -c 'echo $OMP_NUM_THREADS' | sort -u | wc -l)" = 1 ]
 }
 
+@test "cores that OpenMP would bind all ranks to: they do without, and so a line says" {
+    has_extras || skip "this build has no extras"
+    asks() { # VARIABLE=VALUE [OPTIONS...]
+        run env "$1" timeout 200 05_fault_tolerance/ddprun "${@:2}" --no-python sh -c "echo \${${1%=*}-unset}"
+        echo "$output"
+    }
+    for setting in OMP_PROC_BIND=true OMP_PLACES=cores GOMP_CPU_AFFINITY=0-1; do
+        asks $setting --nproc-per-node 2
+        [ "${lines[0]}" = "ddprun: warning: $setting binds all 2 ranks here to the same cores: unset it" ]
+        [ "${lines[*]:1}" = "unset unset" ]
+        asks $setting --nproc-per-node 1
+        [ "$output" = "${setting#*=}" ]
+    done
+    asks OMP_PROC_BIND=FALSE --nproc-per-node 2
+    [ "${lines[*]}" = "FALSE FALSE" ]
+    asks OMP_PROC_BIND=true --nproc-per-node 2 --numa-binding node # gives each rank cores of its own, if there are two nodes
+    [[ $output != *"binds all"* ]]
+    run env OMP_PROC_BIND=close 02_multi_gpu_spawn/train --nproc 2 --model linear --max-steps 1 --checkpoint-dir "$OUT" # has bound itself already
+    [[ $output == *"OMP_PROC_BIND=close binds all 2 ranks here to the same cores: unset it"* ]]
+}
+
 @test "arguments arrive as they were typed" {
     run ddprun -- printf '<%s>' 'a b' "it's" '' '"' '$HOME' '*' --nproc-per-node -t
     [ "$status" -eq 0 ]
