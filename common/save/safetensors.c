@@ -76,7 +76,7 @@ uint32_t safetensors_metadata_checksum(const Safetensors *file, const char *exce
     json_object_del(rest, except);
     char *text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);
     CHECK(text != NULL, "out of memory");
-    const uLong crc = crc32_z(crc32_z(0, NULL, 0), (const Bytef *)text, strlen(text));
+    const uLong crc = crc32_z(0, (const Bytef *)text, strlen(text));
     free(text);
     json_decref(rest);
     return (uint32_t)crc;
