@@ -54,7 +54,8 @@ $(BUILD)/tests/common/data/test_idx: LDFLAGS += $(call wrapping,idx_find_other)
 $(BUILD)/tests/common/save/test_metrics: LDFLAGS += $(call wrapping,watch_init watch_step watch_test watch_end)
 $(BUILD)/tests/common/save/test_checkpoint_final: LDFLAGS += $(call wrapping,watch_save comfort_announce)
 # Their arrays end where a page does (tests/helpers/exact.h).
-EXACT := comm/test_calls comm/test_ddp_uses comm/test_process_group comm/tcp/test_sockets $(addprefix data/test_,dataloader dataset dataset_rows idx sampler)
+EXACT := comm/test_calls comm/test_ddp_uses comm/test_process_group comm/tcp/test_sockets $(addprefix data/test_,dataloader dataset dataset_rows idx sampler) \
+    $(addprefix nn/test_,kernels conv rows_alone model gradients plain optim)
 $(EXACT:%=$(BUILD)/tests/common/%): LDFLAGS += $(call wrapping,mem_alloc mem_calloc)
 
 # The tests of the kernels, with kernels built for other widths of vectors: $(BUILD)/widths/MARCH/test_NAME. The

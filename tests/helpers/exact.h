@@ -13,8 +13,11 @@
 
 #include "tests/helpers/leaves.h"
 
-void *__wrap_mem_alloc(size_t count, size_t size), *__real_mem_alloc(size_t count, size_t size);
-void *__wrap_mem_calloc(size_t count, size_t size), *__real_mem_calloc(size_t count, size_t size);
+void *__wrap_mem_alloc(size_t count, size_t size), *__wrap_mem_calloc(size_t count, size_t size);
+
+// Weak, since not every program that includes this wraps them: builds for other processors do not.
+__attribute__((weak)) void *__real_mem_alloc(size_t count, size_t size);
+__attribute__((weak)) void *__real_mem_calloc(size_t count, size_t size);
 
 static atomic_long num_arrays; // in use
 

@@ -1,5 +1,6 @@
-/* kernels.h - shared by the tests of a device's kernels: CPUs with 1, 2 and 3 threads or one GPU,
- * memory, random numbers and comparisons. Arrays of floats are device memory, which fetch reads. */
+/* kernels.h - shared by the tests of a device's kernels: CPUs with 1, 2 and 3 threads, fast and
+ * plain, or one GPU; memory, random numbers and comparisons. Arrays of floats are device memory,
+ * which fetch reads. */
 #ifndef TESTS_COMMON_NN_KERNELS_H
 #define TESTS_COMMON_NN_KERNELS_H
 
@@ -8,12 +9,12 @@
 #include "common/nn/device.h"
 #include "tests/common/nn/on_device.h"
 #include "tests/common/nn/reference.h"
-#include "tests/helpers/unit.h"
+#include "tests/helpers/exact.h"
 
 enum { MAX_THREADS = 3, MAX_KEPT = 8192 };
 
 static Rng rng;
-static Device devices[MAX_THREADS]; // CPUs: devices[i] has i + 1 threads
+static Device devices[2 * MAX_THREADS]; // CPUs: devices[i] has i % MAX_THREADS + 1 threads
 static int num_devices;
 
 /* A test's memory, freed after it. */
@@ -57,9 +58,12 @@ static inline int setup(void **state)
 {
     (void)state;
     rng_seed(&rng, 1);
-    num_devices = tests_a_cpu() ? MAX_THREADS : 1;
+    num_devices = !tests_a_cpu()                  ? 1
+                  : getenv("TEST_DEVICE") != NULL ? MAX_THREADS
+                                                  : 2 * MAX_THREADS;
     for (int i = 0; i < num_devices; i++) {
-        Args args = { .device = test_device_kind(), .threads = i + 1 };
+        Args args = { .device = i < MAX_THREADS ? test_device_kind() : DEVICE_PLAIN,
+                      .threads = i % MAX_THREADS + 1 };
         if (getenv("TEST_CONV") != NULL)
             option_set(args_option("conv"), &args, getenv("TEST_CONV"), NULL);
         device_init(&devices[i], &args, 0);

@@ -8,7 +8,7 @@
 
 #include "common/nn/model.h"
 #include "tests/common/nn/on_device.h"
-#include "tests/helpers/unit.h"
+#include "tests/helpers/exact.h"
 
 enum { ROWS = 6, PIXELS = 28 * 28, CLASSES = 10 };
 

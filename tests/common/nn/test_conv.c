@@ -82,8 +82,8 @@ static void check_conv(ConvShape s, int n, bool pooled)
                     const double value = full[(image * s.out_channels + c) * size * size + corner];
                     assert_true(fabs(fmax(value, 0) - came_out[at]) < 1e-4);
                 }
-        first = i == 0 ? y : first;
-        first_argmax = i == 0 ? argmax : first_argmax;
+        first = i % MAX_THREADS == 0 ? y : first;
+        first_argmax = i % MAX_THREADS == 0 ? argmax : first_argmax;
         assert_same_bits(y, first, y_numel * sizeof *y);
         assert_same_bits(argmax, first_argmax, y_numel);
     }
@@ -195,7 +195,7 @@ static void check_conv_grad(ConvShape s, int n, bool pooled, bool input)
         assert_floats_close(ours_dbias, dbias, s.out_channels);
         if (input)
             assert_close(channels_first(n, s.in_channels, in_pixels, ours_dx), dx, x_numel);
-        if (i == 0)
+        if (i % MAX_THREADS == 0)
             memcpy(first, (float *[]){ ours_dweight, ours_dbias, ours_dx }, sizeof first);
         assert_same_bits(ours_dweight, first[0], weight_numel * sizeof(float));
         assert_same_bits(ours_dbias, first[1], s.out_channels * sizeof(float));

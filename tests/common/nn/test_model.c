@@ -5,7 +5,6 @@
 #include "common/nn/optim.h"
 #include "tests/common/nn/models.h"
 #include "tests/helpers/child.h"
-#include "tests/helpers/leaves.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 
 #include "common/nn/optim.h"
 #include "tests/common/nn/on_device.h"
-#include "tests/helpers/unit.h"
+#include "tests/helpers/exact.h"
 
 enum { STEPS = 10, STEPS_PER_EPOCH = 2 };
 

@@ -124,6 +124,18 @@ static void test_samples_by_hand(void **state)
     }
 }
 
+/* The fast CPU has layers of its own. */
+static void test_plain_samples_by_hand(void **state)
+{
+    (void)state;
+    if (getenv("TEST_DEVICE") != NULL)
+        return;
+    setenv("TEST_DEVICE", "plain", 1);
+    check_samples("linear", 2);
+    check_samples("cnn", 2);
+    unsetenv("TEST_DEVICE");
+}
+
 /* Adds shards of several rows, each in order. Whether products are rounded before they are added is
  * the processor's and the compiler's choice. */
 static float *linear_by_hand(Subject *s, int n, bool rounded)
@@ -201,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_samples_by_hand),
         cmocka_unit_test(test_linear_by_hand),
         cmocka_unit_test(test_ranks_and_threads),
+        cmocka_unit_test(test_plain_samples_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
