@@ -1,11 +1,14 @@
 /* Metrics: the lines of JSON, those that a resume drops, and disks that fail. */
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "tests/common/save/metrics_run.h"
+#include "tests/helpers/leaves.h"
 
 static const char *read_file(const char *name)
 {
@@ -264,7 +267,68 @@ static void write_in_place(const void *context)
 {
     (void)context;
     Run run;
+    alarm(30); // no wait
     run_init(&run, 2, 0);
+}
+
+static bool truncate_fails, seek_fails;
+
+/* In place of libc's. */
+int ftruncate(int fd, off_t length)
+{
+    return truncate_fails ? errno = EIO, -1 : (int)syscall(SYS_ftruncate, fd, length);
+}
+
+int fseeko(FILE *file, off_t offset, int whence)
+{
+    return seek_fails ? errno = EIO, -1 : fseek(file, offset, whence);
+}
+
+static void test_cannot_shorten(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        truncate_fails = i == 0;
+        seek_fails = i == 1;
+        assert_dies_saying(write_in_place, NULL, 1, "cannot shorten ", path, "Input/output error");
+    }
+    seek_fails = false;
+}
+
+static void open_long(const void *dir)
+{
+    fclose(step_file_open(dir, "rank2.jsonl", 0));
+}
+
+/* The longest path, and one that is too long. */
+static void test_long_path(void **state)
+{
+    (void)state;
+    char long_dir[PATH_MAX];
+    const size_t longest = PATH_MAX - sizeof "/rank2.jsonl";
+    memset(long_dir, '/', sizeof long_dir);
+    memcpy(long_dir, dir, strlen(dir));
+    long_dir[longest] = '\0';
+    assert_int_equal(child_run(open_long, long_dir), 0);
+    long_dir[longest] = '/';
+    long_dir[longest + 1] = '\0';
+    assert_dies_saying(open_long, long_dir, 1, "the path of --metrics-dir is too long: ");
+}
+
+static void resume(void *context)
+{
+    (void)context;
+    Run run;
+    write_file(LINE(1));
+    run_init(&run, 0, 1);
+    metrics_step(&run.metrics, &run.model, 1);
+    run_free(&run);
+}
+
+static void test_leaves_nothing(void **state)
+{
+    (void)state;
+    assert_leaves_nothing(resume, NULL);
 }
 
 /* With something else in the file's place, no run waits for a pipe or reads a device forever. */
@@ -304,17 +368,13 @@ static void test_links(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_off),
-        cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_cannot_write),
-        cmocka_unit_test(test_no_regular_file),
-        cmocka_unit_test(test_links),
-        cmocka_unit_test(test_accuracy),
-        cmocka_unit_test(test_last_lines),
-        cmocka_unit_test(test_what_the_curves_are_told),
+        cmocka_unit_test(test_lines),           cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_resume),          cmocka_unit_test(test_off),
+        cmocka_unit_test(test_disk_full),       cmocka_unit_test(test_cannot_write),
+        cmocka_unit_test(test_no_regular_file), cmocka_unit_test(test_links),
+        cmocka_unit_test(test_cannot_shorten),  cmocka_unit_test(test_long_path),
+        cmocka_unit_test(test_accuracy),        cmocka_unit_test(test_leaves_nothing),
+        cmocka_unit_test(test_last_lines),      cmocka_unit_test(test_what_the_curves_are_told),
     };
     return cmocka_run_group_tests(tests, make_metrics_folder, remove_folder);
 }

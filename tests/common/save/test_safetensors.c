@@ -137,8 +137,11 @@ static void test_round_trip(void **state)
             assert_int_equal(found->bytes, shapes[i].numel * dtype_size(found->type));
             assert_memory_equal(found->data, data + t, found->bytes);
         }
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
+        assert_string_equal(safetensors_metadata_key(&file, i), names[i]);
         assert_string_equal(safetensors_metadata(&file, names[i]), names[4 - i]);
+    }
+    assert_null(safetensors_metadata_key(&file, 5));
     assert_null(safetensors_metadata(&file, "not there"));
     safetensors_free(&file);
     unlink(path);
@@ -217,7 +220,60 @@ static void test_of_other_writers(void **state)
     assert_string_equal(safetensors_find(&file, "w")->dtype, "F32");
     assert_int_equal(safetensors_find(&file, "z")->ndim, 9);
     safetensors_free(&file);
+
+    assert_true(safetensors_open(&file, path, HEADER_ONLY));
+    for (int i = 0; i < 8; i++)
+        assert_null(file.tensor[i].data);
+    safetensors_free(&file);
     unlink(path);
+}
+
+static void open_anew(void *valid)
+{
+    Safetensors file;
+    assert_int_equal(safetensors_open(&file, path, WITH_DATA), *(const bool *)valid);
+    safetensors_free(&file);
+}
+
+static void commit_anew(void *context)
+{
+    (void)context;
+    Safetensors file = make_small();
+    commit(&file);
+    safetensors_metadata_checksum(&file, "format");
+    safetensors_free(&file);
+}
+
+/* Both tensors are copied, since neither is aligned. */
+static void test_leaves_nothing(void **state)
+{
+    (void)state;
+    static const char *const headers[] = { "{'a':{'dtype':'F32','shape':[1],'data_offsets':[1,5]},"
+                                           "'b':{'dtype':'F64','shape':[],'data_offsets':[5,13]},"
+                                           "'c':{'dtype':'U8','shape':[1],'data_offsets':[0,1]}}",
+                                           "{'a':{'dtype':'U8','shape':[1],'data_offsets':[0,1]}}",
+                                           "{'a':1}", "{'a':" };
+    for (int i = 0; i < 4; i++) {
+        put_header(headers[i], 13);
+        assert_leaves_nothing(open_anew, &(bool){ i == 0 });
+    }
+    assert_leaves_nothing(commit_anew, NULL);
+    unlink(path);
+}
+
+/* A path and a reason of any length make one line that fits. */
+static void test_long_error(void **state)
+{
+    (void)state;
+    Safetensors file;
+    safetensors_create(&file, "");
+    memset(file.path, 'p', sizeof file.path - 1);
+    char reason[2048] = "";
+    memset(reason, 'r', sizeof reason - 1);
+    assert_false(file_reject(&file, "%s", reason));
+    assert_int_equal(strlen(file.error), sizeof file.error - 1);
+    assert_memory_equal(file.error + strlen(file.path), ": rrr", 5);
+    safetensors_free(&file);
 }
 
 /* CRC-32 of "step", 7 as 8 bytes, "w", and three floats, from Python's zlib.crc32; before it, the
@@ -234,10 +290,11 @@ static void test_checksum(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact_bytes), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_short_reads), cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_python_file), cmocka_unit_test(test_unusual_but_valid),
-        cmocka_unit_test(test_checksum),    cmocka_unit_test(test_of_other_writers),
+        cmocka_unit_test(test_exact_bytes),    cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_short_reads),    cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_python_file),    cmocka_unit_test(test_unusual_but_valid),
+        cmocka_unit_test(test_checksum),       cmocka_unit_test(test_of_other_writers),
+        cmocka_unit_test(test_leaves_nothing), cmocka_unit_test(test_long_error),
     };
     return cmocka_run_group_tests(tests, make_file_folder, remove_empty_folder);
 }

@@ -3,6 +3,7 @@
  * AddressSanitizer this also shows that none makes the reader access memory out of bounds.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -45,6 +46,7 @@ static const struct {
     { "{'a':{'dtype':'F16','shape':[3],'data_offsets':[0,8]}}", "a shape of 6 bytes" },
     { "{'a':{'dtype':'BOOL','shape':[9],'data_offsets':[0,8]}}", "a shape of 9 bytes" },
     { "{'a':{'dtype':'C64','shape':[2],'data_offsets':[0,8]}}", "a shape of 16 bytes" },
+    { "{'a':{'dtype':'U1','shape':[8],'data_offsets':[0,8]}}", "a shape of 1 bytes" },
     { "{'a':{'dtype':'F4','shape':[15],'data_offsets':[0,8]}}", "a shape of 7.5 bytes" },
     { "{'a':{'dtype':'I16','shape':[-4],'data_offsets':[0,8]}}", "shape is not valid" },
     { "{'a':{'dtype':'F99999999999999999999','shape':[4],'data_offsets':[0,8]}}",
@@ -122,6 +124,11 @@ static void test_lengths(void **state)
         assert_refused("claims a header of");
     }
 
+    for (size_t size = 0; size <= 8; size++) {
+        file_put(path, (uint8_t[8]){ 0 }, size);
+        assert_refused(size < 8 ? "is no safetensors file: it has only" : "begin with {");
+    }
+
     const uint64_t too_long = 100000001; // more than the format allows, in a file of that length
     file_put(path, &too_long, sizeof too_long);
     assert_int_equal(truncate(path, 1 << 28), 0);
@@ -129,23 +136,61 @@ static void test_lengths(void **state)
     unlink(path);
 }
 
-/* Replaces the C library's: a file that another process cuts while it is read. */
-static bool is_cut;
+/* Replaces the C library's: fails once, after so many reads; with 0 because another process has cut
+ * the file. */
+static int reads_left = -1, read_error;
 
 ssize_t read(int fd, void *buffer, size_t bytes)
 {
     ssize_t (*real)(int, void *, size_t) = NULL;
     *(void **)&real = dlsym(RTLD_NEXT, "read");
-    return is_cut ? 0 : real(fd, buffer, bytes);
+    if (reads_left < 0 || reads_left-- > 0)
+        return real(fd, buffer, bytes);
+    errno = read_error;
+    return read_error == 0 ? 0 : -1;
 }
 
-static void test_shrinks(void **state)
+static void test_read_fails(void **state)
 {
     (void)state;
-    put_header("{}", 0);
-    is_cut = true;
-    assert_refused("cannot read: it became shorter");
-    is_cut = false;
+    put_header("{'a':{'dtype':'U8','shape':[4],'data_offsets':[0,4]}}", 4);
+    for (int reads = 0; reads < 3; reads++) // of the length, the header, the data
+        for (int i = 0; i < 2; i++) {
+            reads_left = reads;
+            read_error = i == 0 ? 0 : EIO;
+            assert_refused(i == 0 ? "cannot read: it became shorter"
+                                  : "cannot read: Input/output error");
+        }
+    open_and_free(path);
+    unlink(path);
+}
+
+/* Replaces the C library's: a file of so many bytes, larger than some file systems allow. */
+static off_t pretended;
+
+int fstat(int fd, struct stat *status)
+{
+    const int result = fstatat(fd, "", status, AT_EMPTY_PATH);
+    status->st_size = pretended > 0 ? pretended : status->st_size;
+    return result;
+}
+
+/* Five tensors share the same bytes, and take as many together, in 64 bits. */
+static void test_total_wraps(void **state)
+{
+    (void)state;
+    char header[1024] = "{", *end = header + 1;
+    for (int i = 0; i < 5; i++)
+        end += sprintf(end, "%s'%d':{'dtype':'NEW','shape':[],'data_offsets':[0,%lld]}",
+                       i > 0 ? "," : "", i, 1ll << 62);
+    strcpy(end, "}");
+    put_header(header, 0);
+    Safetensors file;
+    pretended = (1ll << 62) + 8 + (off_t)strlen(header);
+    assert_false(safetensors_open(&file, path, HEADER_ONLY));
+    pretended = 0;
+    assert_non_null(strstr(file.error, "bytes of data, its tensors take 9223372036854775808"));
+    safetensors_free(&file);
     unlink(path);
 }
 
@@ -266,9 +311,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_headers),       cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_shrinks),       cmocka_unit_test(test_long_headers),
+        cmocka_unit_test(test_read_fails),    cmocka_unit_test(test_long_headers),
         cmocka_unit_test(test_little_memory), cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_damage),        cmocka_unit_test(test_total_wraps),
     };
     return cmocka_run_group_tests(tests, make_file_folder, remove_empty_folder);
 }
