@@ -7,6 +7,7 @@
 
 #include "common/base/log.h"
 #include "tests/helpers/child.h"
+#include "tests/helpers/leaves.h"
 
 enum { NUM_WRITERS = 6, NUM_LINES = 200 };
 
@@ -39,6 +40,14 @@ static void test_labels(void **state)
     assert_string_equal(out, "result 1\nresult 2\n");
     assert_string_equal(err, "test_log: no rank\ntest_log: warning: no rank\n[rank 1/4] hello\n"
                              "[rank 1/4] warning: hello again\n[rank 1/4] fatal: the end\n");
+}
+
+static void test_label_is_written_from_its_start(void **state)
+{
+    (void)state;
+    char label[LOG_LABEL_BYTES];
+    memset(label, 'x', sizeof label);
+    assert_string_equal(log_label(label), "test_log: ");
 }
 
 static void print_note(void)
@@ -179,6 +188,9 @@ static void log_hostile(const void *context)
     log_print(
         "\x9b[ \xc2\x9b[ \xc2\x80\xc2\x9f \xc0\x9b[ \xe0\x82\x9b \xf0\x80\x82\x9b \xe9\x9b \xe2");
     log_print("\xc2\xa0 \xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"); // a space, ss, a euro, a face
+    // The first and the last character of each length; bytes behind a whole one.
+    log_print(
+        "\xdf\xbf \xe0\xa0\x80 \xef\xbf\xbf \xf0\x90\x80\x80 \xf4\x8f\xbf\xbf a\x80 \xc3\xa4\x80");
     log_print("%s", "");
 }
 
@@ -191,7 +203,9 @@ static void test_hostile_lines(void **state)
         assert_int_equal(strspn(at, "x"), length < 4094 ? length : 4094); // ends within PIPE_BUF
     assert_string_equal(at, "a?b?[2J?c\xc3\xa4\n"
                             "?[ ??[ ???? ??[ ??? ???? ?? ?\n"
-                            "\xc2\xa0 \xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80\n\n");
+                            "\xc2\xa0 \xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80\n"
+                            "\xdf\xbf \xe0\xa0\x80 \xef\xbf\xbf \xf0\x90\x80\x80 "
+                            "\xf4\x8f\xbf\xbf a? \xc3\xa4?\n\n");
     assert_int_equal(strlen(err), 4095);
     assert_ptr_equal(strchr(err, '\n'), err + 4094);
 }
@@ -244,6 +258,24 @@ static void test_no_second_record(void **state)
     assert_int_equal(access(path, F_OK), -1);
     unsetenv("TORCHELASTIC_ERROR_FILE");
     close(fd);
+}
+
+static void record(void *path)
+{
+    log_last_error((char[]){ "1" }, false, true);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void test_a_record_leaves_nothing(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/test_log.XXXXXX";
+    close(mkstemp(path));
+    unlink(path);
+    log_set_rank(0, 1);
+    setenv("TORCHELASTIC_ERROR_FILE", path, 1);
+    assert_leaves_nothing(record, path);
+    unsetenv("TORCHELASTIC_ERROR_FILE");
 }
 
 static void *write_many(void *context)
@@ -335,6 +367,7 @@ int main(void)
     unsetenv("LOCAL_RANK");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_label_is_written_from_its_start),
         cmocka_unit_test(test_checks),
         cmocka_unit_test(test_usage_error),
         cmocka_unit_test(test_hostile_lines),
@@ -346,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_one_rank_speaks),
         cmocka_unit_test(test_a_bar_ends_first),
         cmocka_unit_test(test_no_second_record),
+        cmocka_unit_test(test_a_record_leaves_nothing), // last, since it has a rank from now on
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,13 +117,15 @@ static void test_permutation(void **state)
     (void)state;
     for_each_line("tests/golden/sampler.jsonl", check_permutation, 201);
 
-    size_t order[1000];
+    size_t order[1001];
     Rng rng;
     rng_seed(&rng, 0);
-    rng_permutation(&rng, order, 0); // writes nothing
-    rng_permutation(&rng, order, 1);
-    assert_int_equal(order[0], 0);
-    rng_permutation(&rng, order, 1000);
+    static const size_t sizes[] = { 0, 1, 1000 };
+    for (int i = 0; i < 3; i++) { // writes nothing behind them
+        order[sizes[i]] = 12345;
+        rng_permutation(&rng, order, sizes[i]);
+        assert_int_equal(order[sizes[i]], 12345);
+    }
     bool seen[1000] = { false };
     for (int i = 0; i < 1000; i++) {
         assert_true(order[i] < 1000 && !seen[order[i]]);

@@ -1,5 +1,6 @@
 /* Standard streams that are full, closed, or shared with a process that made them nonblocking. */
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -17,9 +18,28 @@ pid_t getpid(void)
 
 ssize_t write(int fd, const void *bytes, size_t count)
 {
-    if (++num_writes % 3 == 0 && is_hasty)
+    if (++num_writes > 200000)
+        _exit(97); // a spin
+    if (num_writes % 3 == 0 && is_hasty)
         return errno = EINTR, -1;
     return syscall(SYS_write, fd, bytes, is_hasty && count > 1 ? count / 2 : count);
+}
+
+int poll(struct pollfd *polled, nfds_t count, int timeout)
+{
+    if (count != 1 || timeout != -1)
+        _exit(98);
+    return (int)syscall(SYS_poll, polled, count, timeout);
+}
+
+sighandler_t signal(int number, sighandler_t handler)
+{
+    if (is_init && strchr((char[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXFSZ, SIGCHLD, '\0' },
+                          number) == NULL)
+        _exit(96); // that is no business of ours
+    struct sigaction action = { .sa_handler = handler }, before;
+    sigemptyset(&action.sa_mask);
+    return sigaction(number, &action, &before) < 0 ? SIG_ERR : before.sa_handler;
 }
 
 static void redirect(int fd, const char *path)
@@ -70,6 +90,16 @@ static void exit_printed(const void *path)
     streams_exit();
 }
 
+/* There is nothing left to write, but an earlier write has failed. */
+static void exit_unbuffered(const void *context)
+{
+    (void)context;
+    redirect(STDOUT_FILENO, "/dev/full");
+    setvbuf(stdout, NULL, _IONBF, 0);
+    printf("lost");
+    streams_exit();
+}
+
 static void test_exit(void **state)
 {
     (void)state;
@@ -78,6 +108,7 @@ static void test_exit(void **state)
     assert_int_equal(child_run(exit_printed, NULL), 0);
     assert_non_null(strstr(out, "line 0\nline 1\n"));
     assert_dies_saying(exit_printed, "/dev/full", 1, "cannot write to standard output");
+    assert_dies_saying(exit_unbuffered, NULL, 1, "cannot write to standard output");
 }
 
 /* Closes the streams that the text names, "01" for input and output; the next file opened must not
@@ -85,10 +116,12 @@ static void test_exit(void **state)
 static void open_without_streams(const void *context)
 {
     const char *closed = context;
+    const int next = dup(STDERR_FILENO);
+    close(next);
     for (const char *fd = closed; *fd != '\0'; fd++)
         close(*fd - '0');
     streams_guard();
-    if (open("/dev/null", O_RDWR) <= STDERR_FILENO)
+    if (open("/dev/null", O_RDWR) != next)
         _exit(99);
     if (strchr(closed, '0') != NULL && read(STDIN_FILENO, &(char){ 0 }, 1) != -1)
         _exit(98);
