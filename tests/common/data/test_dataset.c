@@ -192,13 +192,16 @@ static void replace_digits(const char *text)
     deflateEnd(&stream);
 }
 
+static const char *tail = ""; // what follows the last row
+
 /* Loads 1,797 images of this row. */
 static void load_digits_of(const void *row)
 {
     const size_t bytes = strlen(row);
-    char *text = calloc(DIGITS_ROWS * bytes + 1, 1);
+    char *text = calloc(DIGITS_ROWS * bytes + strlen(tail) + 1, 1);
     for (size_t i = 0; i < DIGITS_ROWS; i++)
         memcpy(text + i * bytes, row, bytes);
+    strcat(text + (DIGITS_ROWS - 1) * bytes, tail);
     replace_digits(text);
     free(text);
     const Args args = args_of(DATASET_DIGITS);
@@ -220,6 +223,17 @@ static void test_damaged_digits(void **state)
         strcpy(end, damaged[i]);
         assert_dies_saying(load_digits_of, row, 1, "are damaged: restore data/digits.csv.gz");
     }
+    strcpy(end, "16,9\n");
+    tail = "0";
+    assert_dies_saying(load_digits_of, row, 1, "are damaged: restore data/digits.csv.gz");
+    tail = "";
+
+    // The longest text: two digits in each number, and one more, which makes three for each.
+    for (int i = 0; i < 64; i++)
+        memcpy(row + 3 * i, "16,", 3);
+    strcpy(row + 3 * 64, "09\n");
+    assert_int_equal(strlen(row), 3 * 65);
+    assert_int_equal(child_run(load_digits_of, row), 0);
 }
 
 /* Writes an IDX file of zeros except for the last byte. */
@@ -269,6 +283,14 @@ static void test_mnist_of_two_images(void **state)
     for (int i = 0; i < 256; i++)
         assert_float_equal(dataset.normalised[i], (i / 255.0 - 0.1307) / 0.3081, 1e-6);
     dataset_free(&dataset);
+
+    write_mnist((const uint8_t[]){ 1, 28, 28 }, 1, 9);
+    dataset_init(&dataset, &args, TRAIN, NULL);
+    assert_int_equal(dataset.size, 1);
+    assert_int_equal(dataset.labels[0], 9);
+    dataset_free(&dataset);
+    write_mnist((const uint8_t[]){ 1, 28, 28 }, 1, 10);
+    assert_dies_saying(load_train, &args, 1, folder, "label 0 is 10");
 }
 
 static void test_mnist_that_does_not_fit(void **state)
@@ -279,6 +301,8 @@ static void test_mnist_that_does_not_fit(void **state)
     assert_dies_saying(load_train, &args, 2, folder, "missing", "data/get_mnist.sh");
     write_mnist((const uint8_t[]){ 2, 28, 27 }, 2, 0);
     assert_dies_saying(load_train, &args, 1, folder, "28 x 27");
+    write_mnist((const uint8_t[]){ 2, 27, 28 }, 2, 0);
+    assert_dies_saying(load_train, &args, 1, folder, "27 x 28");
     write_mnist((const uint8_t[]){ 2, 28, 28 }, 3, 0);
     assert_dies_saying(load_train, &args, 1, folder, "2 images", "3 labels");
     write_mnist((const uint8_t[]){ 0, 28, 28 }, 0, 0);

@@ -22,9 +22,11 @@ static void test_num_samples_shortens_the_training_half(void **state)
     dataset_free(&dataset);
 
     args.dataset = DATASET_DIGITS;
-    dataset_init(&dataset, &args, TRAIN, &rng);
-    assert_int_equal(dataset.size, 100);
-    dataset_free(&dataset);
+    for (args.num_samples = 1; args.num_samples <= 100; args.num_samples += 99) {
+        dataset_init(&dataset, &args, TRAIN, &rng);
+        assert_int_equal(dataset.size, args.num_samples);
+        dataset_free(&dataset);
+    }
     dataset_init(&dataset, &args, TEST, &rng);
     assert_int_equal(dataset.size, 360);
     dataset_free(&dataset);

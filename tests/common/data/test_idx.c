@@ -6,10 +6,13 @@
 #include "tests/helpers/exact.h"
 #include "tests/helpers/folder.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/data/dataset.h"
 #include "tests/common/data/idx_files.h"
@@ -21,8 +24,18 @@ bool __wrap_idx_find_other(const char *dir, const char *name, char path[PATH_MAX
 {
     if (strcmp(dir, folder) != 0 || name[0] != 't' || strncmp(path, dir, strlen(dir)) != 0 ||
         (problem[0] != '\0' && strstr(problem, dir) == NULL))
-        fail_msg("another is asked for: %s/%s, %s, %s", dir, name, path, problem);
+        die("another is asked for: %s/%s, %s, %s", dir, name, path, problem);
     return false;
+}
+
+static bool may_not_open;
+
+/* In place of zlib's. */
+gzFile gzopen(const char *path, const char *mode)
+{
+    gzFile (*next)(const char *, const char *) = NULL;
+    *(void **)&next = dlsym(RTLD_NEXT, "gzopen");
+    return may_not_open ? errno = EMFILE, NULL : next(path, mode);
 }
 
 static void test_reads_plain_and_gzip(void **state)
@@ -34,6 +47,10 @@ static void test_reads_plain_and_gzip(void **state)
     delete ("t");
     write_gzip("t.gz", small, SMALL, copy);
     assert_reads_small("t");
+    write_plain("t.gz", "damaged", 7); // the plain one comes first
+    write_plain("t", small, SMALL);
+    assert_reads_small("t");
+    delete ("t");
     delete ("t.gz");
 }
 
@@ -60,6 +77,16 @@ static void test_missing(void **state)
     (void)state;
     assert_dies_saying(read_t, "t-idx3-ubyte", 2, "t-idx3-ubyte is missing", folder,
                        "data/get_mnist.sh", "--data-dir");
+
+    char name[PATH_MAX + 1]; // the longest, and one that is too long
+    const size_t longest = PATH_MAX - strlen(folder) - sizeof "/.gz";
+    memset(name, '/', sizeof name);
+    name[0] = 't';
+    name[longest] = '\0';
+    assert_int_equal(child_run(read_t, name), 2);
+    name[longest] = '/';
+    name[longest + 1] = '\0';
+    assert_dies_saying(read_t, name, 1, "the path is too long: ", folder);
 }
 
 /* With something else in the file's place, idx_read neither waits for a pipe nor reads a device. */
@@ -222,6 +249,10 @@ static void test_unreadable(void **state)
     assert_int_equal(chmod(path, 0), 0);
     assert_dies_saying(read_as_nobody, "t", 1, path, "Permission denied", "--data-dir");
     assert_int_equal(chmod(folder, 0700), 0);
+    assert_int_equal(chmod(path, 0600), 0);
+    may_not_open = true;
+    assert_dies_saying(read_t, "t", 1, path, "Too many open files");
+    may_not_open = false;
     delete ("t");
 }
 
@@ -253,14 +284,19 @@ static void test_huge_sizes(void **state)
                                  { 0x10000000, 0x10000000, 0x100 },
                                  { 46341, 46341, 1 },
                                  { 1, 1, 0x7fffffff },
-                                 { 1, 0x7ffffffe, 1 } }; // below 2 GiB, but not in so short a file
+                                 { 1, 0x7ffffffe, 1 }, // below 2 GiB, but not in so short a file
+                                 { 1032, SMALL + 1, 1 },
+                                 { 1032, SMALL, 1 } }; // deflate could make it as short
     for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
         uint8_t bytes[SMALL];
         memcpy(bytes, small, SMALL);
         for (int j = 0; j < 12; j++)
             bytes[4 + j] = (uint8_t)(huge[i][j / 4] >> (24 - 8 * (j % 4)));
         write_plain("t", bytes, SMALL);
-        assert_dies_saying(read_t, "t", 1, folder, i < 5 ? "2 GiB" : "so short a file");
+        assert_dies_saying(read_t, "t", 1, folder,
+                           i < 5   ? "2 GiB"
+                           : i < 7 ? "so short a file"
+                                   : "ends after 12 of its 28896 bytes");
     }
     delete ("t");
 }

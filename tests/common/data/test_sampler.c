@@ -285,6 +285,7 @@ static void test_dealing_can_be_logged(void **state)
         { 10, false, true,
           "epoch 0, in order: 2 of 10 rows are ours, the first is row 1; 0 come twice to" },
         { 12, true, false, "epoch 0, shuffled: 3 of 12 rows are ours, the first is row " },
+        { 4, false, false, "epoch 0, in order: 1 of 4 rows are ours, the first is row 1; 0 come" },
         { 12, true, false, "; 0 come twice to make the shares equal\n" },
     };
     for (size_t i = 0; i < LENGTH(dealings); i++) {
