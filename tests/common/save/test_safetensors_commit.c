@@ -39,9 +39,11 @@ static int sweeps_left; // times that the temporary file is removed before it is
 
 int fsync(int fd)
 {
-    struct stat status;
+    struct stat status, own;
     assert_int_equal(fstat(fd, &status), 0);
+    assert_int_equal(stat(folder, &own), 0);
     const int is_folder = S_ISDIR(status.st_mode);
+    assert_true(!is_folder || status.st_ino == own.st_ino);
     num_flushed[is_folder]++;
     has_name[is_folder] = access(path, F_OK) == 0;
     if (!is_folder && sweeps_left > 0)
@@ -55,8 +57,8 @@ static uint64_t next_number;
 
 ssize_t getrandom(void *bytes, size_t count, unsigned flags)
 {
-    (void)flags;
     next_number += 7;
+    assert_int_equal(flags, 0); // it may wait, after the machine's start
     assert_int_equal(count, sizeof next_number);
     memcpy(bytes, &next_number, sizeof next_number);
     return (ssize_t)count;
@@ -240,6 +242,15 @@ static void test_swept(void **state)
         assert_int_equal(sweeps_left, 0);
         assert_int_equal(count_files(), 1);
     }
+
+    memset(file.path, '/', PATH_MAX - 1); // as long as leaves room for the number
+    memcpy(file.path, folder, strlen(folder));
+    strcpy(file.path + PATH_MAX - sizeof "a.safetensors.123.tmp", "a.safetensors");
+    next_number = 93;
+    sweeps_left = 1;
+    commit(&file);
+    assert_int_equal(sweeps_left, 0);
+    assert_int_equal(count_files(), 1);
     safetensors_free(&file);
     unlink(path);
 }
