@@ -86,6 +86,16 @@ static void test_no_file(void **state)
     assert_refused_both(&run, "No such file or directory: name another file with --resume");
     assert_int_equal(mkdir(path, 0700), 0); // as tools/export creates it
     assert_refused_both(&run, "/model.safetensors: No such file or directory");
+    char name[PATH_MAX];
+    for (int more = 0; more < 2; more++) { // too long for a file in it: then it is the file
+        Safetensors file;
+        memset(name, '/', sizeof name);
+        memcpy(name, path, strlen(path));
+        name[PATH_MAX - sizeof "/model.safetensors" + (size_t)more] = '\0';
+        assert_false(checkpoint_open(&file, name));
+        assert_has(file.error, more ? "is no regular file" : "No such file or directory");
+        safetensors_free(&file);
+    }
     rmdir(path);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_refused_both(&run, "is no regular file");

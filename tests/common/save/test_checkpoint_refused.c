@@ -68,12 +68,18 @@ static void test_edited(void **state)
         { "\"epoch\":\"3\"", "\"epoch\":\"18446744073709551619\"", "\"epoch\" in its metadata" },
         { "\"epoch\":\"3\",", "", "\"epoch\" in its metadata is \"(none)\"" },
         { "\"position\":\"0\"", "\"position\":\"-1\"", "\"position\" in its metadata is" },
+        { "\"position\":\"0\"", "\"position\":\"9007199254740993\"",
+          "not a number from 0 to 9007199254740992" },
         { "\"position\":\"0\"", "\"position\":\"2056\"", SUM },
         { "\"epoch\":\"3\"", "\"epoch\":\"4\"", SUM },
         { "\"shape\":[1,20]", "\"shape\":[20,1]",
           "\"weight\" has shape [20, 1], model linear needs [1, 20]" },
         { "\"shape\":[1,20]", "\"shape\":[1,1,20]", "has shape [1, 1, 20]" },
         { "\"shape\":[1,20]", "\"shape\":[20]", "has shape [20]" },
+        { "\"shape\":[1,20]", "\"shape\":[1,1,1,1,1,1,1,20]",
+          "has shape [1, 1, 1, 1, 1, 1, 1, 20], model" },
+        { "\"shape\":[1,20]", "\"shape\":[1,1,1,1,1,1,1,1,20]",
+          "has shape [1, 1, 1, 1, 1, 1, 1, 1, ...], model" },
         { "\"weight\":{\"dtype\":\"F32\"", "\"weight\":{\"dtype\":\"I32\"",
           "\"weight\" is int32 instead of float32" },
         { "\"optimizer.weight.momentum_buffer\":{\"dtype\":\"F32\",\"shape\":[1,20]",
@@ -88,6 +94,14 @@ static void test_edited(void **state)
     for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
         edit_header(&run, edits[i].from, edits[i].to, strcmp(edits[i].reason, SUM) == 0);
         assert_refused(&run, edits[i].reason);
+    }
+    static const char *const largest[][2] = {
+        { "\"epoch\":\"3\"", "\"epoch\":\"2147483646\"" },
+        { "\"position\":\"0\"", "\"position\":\"9007199254740992\"" },
+    };
+    for (size_t i = 0; i < LENGTH(largest); i++) {
+        edit_header(&run, largest[i][0], largest[i][1], false);
+        assert_int_equal(child_run(load, &run), 0);
     }
     run_free(&run);
 }
@@ -367,6 +381,17 @@ static void test_no_folder(void **state)
     assert_dies_saying(save_in_child, &run, 1, "File exists", "--checkpoint-dir");
     assert_dies_saying(init_in_child, &run, 2, below, "Not a directory", "--checkpoint-dir");
     assert_int_equal(child_run(init_as_rank_1, &run), 0); // it saves nothing
+
+    char dir[PATH_MAX]; // the longest path, which leaves no room for a temporary file's; too long
+    const size_t longest = PATH_MAX - sizeof "/epoch_3.safetensors";
+    memset(dir, '/', sizeof dir);
+    memcpy(dir, folder, strlen(folder));
+    run.args.checkpoint_dir = dir;
+    dir[longest] = '\0';
+    assert_dies_saying(save_in_child, &run, 1, "fatal: cannot write /tmp/");
+    dir[longest] = '/';
+    dir[longest + 1] = '\0';
+    assert_dies_saying(save_in_child, &run, 1, "fatal: the path of --checkpoint-dir is too long");
     run_free(&run);
 }
 
