@@ -3,12 +3,14 @@
 
 #include "tests/common/save/checkpoint_run.h"
 
-static void save_two(const void *context)
+static void save_three(const void *context)
 {
     Run *run = (Run *)context;
     run->args.epochs = 0;
     checkpoint_save_final(&run->checkpoint);
     run->args.epochs = 10;
+    run->sampler.epoch = 1;
+    checkpoint_save(&run->checkpoint);
     run->sampler.epoch = 2;
     sampler_seek(&run->sampler, 64);
     checkpoint_save_final(&run->checkpoint);
@@ -21,11 +23,12 @@ static void test_lines_of_short_runs(void **state)
     char expected[512];
     Run run;
     run_init(&run, "linear", "sgd", 0, 5);
-    assert_int_equal(child_run(save_two, &run), 0);
+    assert_int_equal(child_run(save_three, &run), 0);
     snprintf(expected, sizeof expected,
              "Epoch 0 | Training checkpoint saved at %s/epoch_0.safetensors\n"
+             "Epoch 0 | Training checkpoint saved at %s/epoch_1.safetensors\n"
              "Epoch 2 | Training checkpoint saved at %s/linear_random.safetensors\n",
-             folder, folder);
+             folder, folder, folder);
     assert_string_equal(out, expected);
     run_free(&run);
 }
