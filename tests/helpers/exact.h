@@ -19,7 +19,7 @@ void *__wrap_mem_alloc(size_t count, size_t size), *__wrap_mem_calloc(size_t cou
 __attribute__((weak)) void *__real_mem_alloc(size_t count, size_t size);
 __attribute__((weak)) void *__real_mem_calloc(size_t count, size_t size);
 
-static atomic_long num_arrays; // in use
+__attribute__((unused)) static atomic_long num_arrays; // in use
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) // they watch arrays themselves
 void *__wrap_mem_alloc(size_t count, size_t size)

@@ -170,6 +170,8 @@ static void use_files(void *context)
     free(content);
     assert_true(checkpoint_resume(&run->checkpoint, &file, path));
     safetensors_free(&file);
+    run->args.resume = path;
+    checkpoint_load(&run->checkpoint);
     assert_false(checkpoint_resume(&runs[1].checkpoint, &file, path));
     safetensors_free(&file);
 }

@@ -201,8 +201,9 @@ static void test_many(void **state)
     run_free(&run);
 }
 
-/* Saves the file again with its tensors in the reverse order. */
-static void reverse_tensors(void)
+/* Saves the file again with its tensors in the reverse order, and one renamed unless that is NULL.
+ */
+static void reverse_tensors(const char *renamed)
 {
     Safetensors from, to;
     const char *key;
@@ -212,8 +213,12 @@ static void reverse_tensors(void)
         safetensors_add_metadata(&to, key, "%s", safetensors_metadata(&from, key));
     for (int i = from.num_tensors; i-- > 0;) {
         const StoredTensor *tensor = &from.tensor[i];
-        safetensors_add(&to, tensor->name, tensor->type, tensor->ndim, tensor->shape, tensor->data);
+        const bool is_other = renamed != NULL && strcmp(tensor->name, renamed) == 0;
+        safetensors_add(&to, is_other ? "other" : tensor->name, tensor->type, tensor->ndim,
+                        tensor->shape, tensor->data);
     }
+    if (renamed != NULL)
+        checkpoint_add_checksums(&to);
     assert_true(safetensors_commit(&to));
     safetensors_free(&to);
     safetensors_free(&from);
@@ -234,7 +239,7 @@ static void test_other_order(void **state)
             assert_in_range(bytes, 1000, sizeof old - 1);
             file_put(path, old, bytes);
         } else
-            reverse_tensors();
+            reverse_tensors(NULL);
         run.args.resume = path;
         assert_int_equal(child_run(load, &run), 0);
         char *changed = get_file(path, &bytes);
@@ -246,13 +251,30 @@ static void test_other_order(void **state)
     }
 }
 
+static void test_other_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "weight", "bias", "optimizer.bias.momentum_buffer" };
+    char reason[128];
+    for (size_t i = 0; i < LENGTH(names); i++) {
+        Run run;
+        size_t bytes;
+        free(save_good(&run, "linear", &bytes));
+        reverse_tensors(names[i]);
+        run.args.resume = path;
+        snprintf(reason, sizeof reason, "has no tensor \"%s\", which model linear needs", names[i]);
+        assert_refused(&run, reason);
+        run_free(&run);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_truncated),       cmocka_unit_test(test_holes),
         cmocka_unit_test(test_no_file),         cmocka_unit_test(test_no_permission),
         cmocka_unit_test(test_hostile_headers), cmocka_unit_test(test_many),
-        cmocka_unit_test(test_other_order),
+        cmocka_unit_test(test_other_order),     cmocka_unit_test(test_other_names),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -33,6 +33,22 @@ static void test_lines_of_short_runs(void **state)
     run_free(&run);
 }
 
+/* A rank's last row ends the epoch, before the sampler begins the next one. */
+static void test_next(void **state)
+{
+    (void)state;
+    Run run;
+    run_init(&run, "linear", "sgd", 0, 5);
+    run.sampler.epoch = 2;
+    for (size_t left = 0; left < 2; left++) {
+        run.sampler.position = run.sampler.size - left;
+        const Position next = checkpoint_next(&run.checkpoint);
+        assert_int_equal(next.epoch, left == 0 ? 3 : 2);
+        assert_int_equal(next.samples, left == 0 ? 0 : 2048 - 4);
+    }
+    run_free(&run);
+}
+
 /* Saves the run's result and returns the file's inode. */
 static ino_t saved(Run *run, const char *path)
 {
@@ -143,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_short_runs),
+        cmocka_unit_test(test_next),
         cmocka_unit_test(test_done),
         cmocka_unit_test(test_diverged_weights),
     };
