@@ -159,6 +159,11 @@ static void test_waits_count_keys_that_came(void **state)
     SILENT(0);
     SAY(0, "\6" U64("\0")); // no keys at all
     RECEIVED(0, "\0");
+    SAY(2, WAIT("e"));
+    SAY(3, WAIT("e"));
+    SAY(0, ADD("e", U64("\1"))); // wakes all
+    RECEIVED(2, "\0");
+    RECEIVED(3, "\0");
 }
 
 static void test_waits_are_cancelled_and_replaced(void **state)
@@ -297,6 +302,44 @@ static void test_growth_to_the_byte(void **state)
     }
 }
 
+/* Clients that ask for too much half-way: at a key that is there, and after a first reply. */
+static void test_what_has_no_room_is_refused(void **state)
+{
+    (void)state;
+    const size_t full = STORE_MAX_MEMORY - STORE_RESERVE, length = sizeof(Item) + sizeof(Value) + 8;
+    SAY(0, WAIT("a"));
+    service.bytes += full;
+    assert_false(service_feed(&client[1], BYTES(WAIT("a"))));
+    service.bytes -= full;
+    SAY(2, PUSH("q", ONE("x")));
+    SAY(3, PING("ping")); // so that it has something unread
+    const size_t more = STORE_MAX_BUFFER - client[3].unread - length + 1;
+    client[3].unread += more;
+    assert_false(service_feed(&client[3], BYTES(POP("q"))));
+    client[3].unread -= more;
+}
+
+/* Grows by more than it must, so that many small pieces are not copied as often; when it is full,
+ * not before. Nothing of it is left when its client is gone. */
+static void test_the_memory_of_a_queue_of_bytes(void **state)
+{
+    (void)state;
+    Bytes bytes = { 0 };
+    int times = 0;
+    for (size_t count = 0; count < 100000; count++) {
+        const size_t before = bytes.capacity;
+        bytes_put_u8(&bytes, (uint8_t)count);
+        assert_true(bytes.capacity == before || count == before);
+        times += bytes.capacity != before;
+    }
+    assert_in_range(times, 1, 17); // the logarithm of 100,000
+    client[0].in = bytes;
+    service.bytes += bytes.capacity;
+    service_remove(&client[0]);
+    assert_null(client[0].in.data);
+    client[0] = (Client){ .service = &service };
+}
+
 /* Only in a job with a secret there is a key that says so, and only to clients without it. */
 static void test_what_reports_a_secret(void **state)
 {
@@ -410,6 +453,8 @@ int main(void)
         with_service(test_who_has_gone_is_not_woken),
         with_service(test_who_set_a_watched_key_is_missed),
         with_service(test_growth_to_the_byte),
+        with_service(test_what_has_no_room_is_refused),
+        with_service(test_the_memory_of_a_queue_of_bytes),
         with_service(test_what_reports_a_secret),
         with_service(test_large_replies_are_not_copied),
     };
