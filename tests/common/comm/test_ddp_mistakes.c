@@ -1,15 +1,18 @@
 /* Mistakes in the use of the Reducer: messages name the rank, the mistake and the fix. */
 
+#include <stdio.h>
+
 #include "tests/common/comm/ddp_training.h"
 #include "tests/helpers/unit.h"
 
-/* In all three bodies rank 1 makes the mistake. */
+/* In all three bodies rank 1 makes the mistake. Here it forgets the parameter in its context. */
 static void forgotten_body(Rank *rank)
 {
+    const int forgotten = *(const int *)rank->context;
     Training t;
     training_init(&t, rank, 25);
     for (int i = 0; i < NUM_PARAMETERS; i++)
-        if (i != 3 || rank->rank == 0)
+        if (i != forgotten || rank->rank == 0)
             backward_parameter(&t, 0, i);
     reducer_finalize(&t.reducer);
 }
@@ -43,13 +46,26 @@ static void expect_mistake(void (*body)(Rank *rank), int rank, const char *text)
     expect_error(end, rank, text);
 }
 
+static void test_forgotten_parameters_are_named(void **state)
+{
+    (void)state;
+    static const int forgotten[] = { 0, 3, NUM_PARAMETERS - 1 };
+    for (int i = 0; i < 3; i++) {
+        RankEnd end[MAX_RANKS];
+        char text[160];
+        ranks_run(2, forgotten_body, (void *)&forgotten[i], end);
+        snprintf(text, sizeof text,
+                 "parameter p%d got no gradient: let the loss depend on it, or use beyond/unused "
+                 "(find_unused_parameters)",
+                 forgotten[i]);
+        expect_error(end, 1, text);
+        expect_error(end, 0, "rank 1 is gone");
+    }
+}
+
 static void test_mistakes_are_named(void **state)
 {
     (void)state;
-    expect_mistake(forgotten_body, 1,
-                   "parameter p3 got no gradient: let the loss depend on it, or use beyond/unused "
-                   "(find_unused_parameters)");
-    expect_mistake(forgotten_body, 0, "rank 1 is gone");
     expect_mistake(
         twice_body, 1,
         "parameter p3 is marked ready twice: two backward passes without reducer_finalize "
@@ -74,6 +90,7 @@ static void test_parameters_that_do_not_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forgotten_parameters_are_named),
         cmocka_unit_test(test_mistakes_are_named),
         cmocka_unit_test(test_parameters_that_do_not_fit),
     };

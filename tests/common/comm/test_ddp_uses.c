@@ -107,6 +107,8 @@ static void test_frozen_parameters_are_in_no_bucket(void **state)
     reducer.grads = grads;
     const Tensor *last = &p.parameter[NUM_PARAMETERS - 1];
     assert_ptr_equal(reducer_spare(&reducer), grads + last->offset + last->numel);
+    reducer.bucket_cap_mb = 1e-9; // a bucket for each parameter
+    assert_ptr_equal(reducer_spare(&reducer), grads + last->offset + last->numel);
     const size_t numel = reducer.bucket[0].numel;
     reducer_set_uses(&reducer, all_used);
     assert_int_equal(reducer.bucket[0].numel, numel);

@@ -11,12 +11,12 @@
 /* Reads WORLD_SIZE where the five variables but those in `missing` are set. */
 static void print_world_size(const void *missing)
 {
-    static const char *const five[] = { "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR",
-                                        "MASTER_PORT" };
+    static const char *const five[] = { " RANK", " LOCAL_RANK", " WORLD_SIZE", " MASTER_ADDR",
+                                        " MASTER_PORT" };
     clearenv();
     for (size_t i = 0; i < LENGTH(five); i++)
         if (strstr(missing, five[i]) == NULL)
-            setenv(five[i], "3", 1);
+            setenv(five[i] + 1, "3", 1);
     printf("%d", env_int("WORLD_SIZE"));
 }
 
@@ -25,11 +25,17 @@ static void test_all_missing_ones_are_named(void **state)
     (void)state;
     assert_int_equal(child_run(print_world_size, ""), 0);
     assert_string_equal(out, "3");
-    assert_dies_saying(print_world_size, "WORLD_SIZE", 1, ": WORLD_SIZE is not set: start this");
-    assert_dies_saying(print_world_size, "LOCAL_RANK WORLD_SIZE", 1,
-                       ": RANK, LOCAL_RANK, WORLD_SIZE are not set: start this");
-    assert_dies_saying(print_world_size, "MASTER_PORT WORLD_SIZE", 1,
-                       ": WORLD_SIZE, MASTER_PORT are not set: start this");
+    static const char *const cases[][2] = {
+        { " WORLD_SIZE", ": WORLD_SIZE is not set: start this" },
+        { " WORLD_SIZE MASTER_PORT", ": WORLD_SIZE, MASTER_PORT are not set: start this" },
+        { " RANK LOCAL_RANK WORLD_SIZE", ": RANK, LOCAL_RANK, WORLD_SIZE are not set: start this" },
+        { " LOCAL_RANK WORLD_SIZE MASTER_ADDR MASTER_PORT", // all but the first
+          ": LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT are not set: start this" },
+        { " RANK LOCAL_RANK WORLD_SIZE MASTER_ADDR", // all but the last
+          ": RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR are not set: start this" },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++)
+        assert_dies_saying(print_world_size, cases[i][0], 1, cases[i][1]);
 }
 
 static int num_checks; // of other launchers' variables, by extras/comfort
@@ -61,6 +67,8 @@ static void test_without_any_one_rank_is_alone(void **state)
     for (size_t i = 0; i < LENGTH(names); i++) {
         assert_int_equal(child_run(print_five, names[i]), 0);
         assert_string_equal(out, "0 0 1 localhost");
+        assert_has(err, "no launcher: one rank trains alone; for more, start this program with");
+        assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1); // once
     }
 }
 
@@ -127,6 +135,38 @@ static void test_cores_of_a_system_without_proc(void **state)
     has_no_proc = false;
 }
 
+static size_t name_bytes; // that there are for the name of this machine
+
+int gethostname(char *name, size_t bytes)
+{
+    name_bytes = bytes;
+    strcpy(name, "n7");
+    return 0;
+}
+
+/* Where no launcher says which node this is, its name does. */
+static void log_unnumbered(const void *context)
+{
+    (void)context;
+    clearenv();
+    setenv("RANK", "0", 1);
+    setenv("WORLD_SIZE", "1", 1);
+    setenv("LOCAL_RANK", "0", 1);
+    DistEnv env;
+    dist_env_init(&env);
+    CHECK(name_bytes == sizeof env.host - 1, "%zu bytes for the name", name_bytes);
+    printf("%d", env.node);
+    dist_env_log(&env, "cuda", (MemoryLocation){ .on_gpu = true, .index = 3 });
+}
+
+static void test_a_node_without_a_number(void **state)
+{
+    (void)state;
+    assert_int_equal(child_run(log_unnumbered, NULL), 0);
+    assert_string_equal(out, "35320281"); // zlib.crc32(b"n7") & 0x7fffffff in Python
+    assert_has(err, "host n7: local rank 0 (LOCAL_RANK), cuda:3, cores ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +175,7 @@ int main(void)
         cmocka_unit_test(test_without_any_one_rank_is_alone),
         cmocka_unit_test(test_cores_are_those_that_the_kernel_allows),
         cmocka_unit_test(test_cores_of_a_system_without_proc),
+        cmocka_unit_test(test_a_node_without_a_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

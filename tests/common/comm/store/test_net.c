@@ -1,6 +1,6 @@
 /*
  * TCP with deadlines: where a listener can be reached from, that every wait ends in time with the
- * right error, and that neither signals nor vanished peers disturb it.
+ * right error, and that neither signals nor vanished peers disturb it; and the words for errors.
  */
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -13,10 +13,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/base/comfort.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/comm/store/net.h"
-#include "tests/helpers/unit.h"
+#include "tests/helpers/child.h"
 
 #define TIMEOUT 300 // seconds allowed for immediate operations on a busy machine
 #define NOT_OURS "203.0.113.7" // an address for documentation only (RFC 5737)
@@ -357,6 +358,42 @@ static void test_long_messages_arrive_whole(void **state)
     close_pair(ends);
 }
 
+/* Connections that this end has closed stay in TIME_WAIT. */
+static void test_a_port_can_be_used_again_at_once(void **state)
+{
+    (void)state;
+    int port = 0;
+    const int listener = net_listen("127.0.0.1", &port);
+    const int caller = net_connect("127.0.0.1", port, soon(TIMEOUT));
+    close(net_accept(listener, soon(TIMEOUT)));
+    char byte;
+    assert_int_equal(net_recv(caller, &byte, 1, soon(TIMEOUT)), -1);
+    close(caller);
+    close(listener);
+    assert_int_equal(net_listen("127.0.0.1", &port), listener);
+    close(listener);
+    assert_int_equal(net_listen("127.0.0.1", &(int){ -1 }), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_true(net_connect("127.0.0.1", 65535, 0) >= 0 || errno == ECONNREFUSED);
+}
+
+static void test_reasons(void **state)
+{
+    (void)state;
+    char text[NET_REASON_BYTES];
+    assert_string_equal(net_reason(ENXIO), "no such host is known");
+    assert_string_equal(net_reason(ECONNREFUSED), "nobody listens there");
+    assert_string_equal(net_reason(ETIMEDOUT), "no answer");
+    assert_string_equal(net_reason(EACCES), "Permission denied");
+    assert_string_equal(net_listen_reason(EACCES, 1, text), "Permission denied");
+    int port = 0;
+    const int listener = net_listen("127.0.0.1", &port);
+    const char *owner = has_extras ? " by test_net (pid " : "";
+    assert_has(net_listen_reason(EADDRINUSE, port, text), "Address already in use");
+    assert_has(text, owner);
+    close(listener);
+}
+
 int main(void)
 {
     alarm(900); // nothing here may hang
@@ -374,6 +411,8 @@ int main(void)
         cmocka_unit_test(test_connect_waits_for_the_listener),
         cmocka_unit_test(test_signals_interrupt_nothing),
         cmocka_unit_test(test_long_messages_arrive_whole),
+        cmocka_unit_test(test_a_port_can_be_used_again_at_once),
+        cmocka_unit_test(test_reasons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static int set_up(void **state)
     f->server = store_server_start("127.0.0.1", &f->port, NULL);
     *state = f;
     return f->server == NULL || !store_connect(&f->a, "localhost", f->port, TIMEOUT) ||
-           !store_connect(&f->b, "127.0.0.1", f->port, TIMEOUT);
+           !store_connect(&f->b, "127.0.0.1", f->port, TIMEOUT) || f->a.has_secret;
 }
 
 static int tear_down(void **state)

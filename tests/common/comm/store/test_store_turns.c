@@ -57,6 +57,72 @@ ssize_t recv(int fd, void *data, size_t bytes, int flags)
     return -1;
 }
 
+/* Likewise: takes so many bytes at most in its next calls, in this order, and then all. */
+static size_t takes[3]; // 0: it would block
+static int num_takes;
+
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+    size_t most = bytes;
+    if (num_takes > 0) {
+        most = takes[0] < bytes ? takes[0] : bytes;
+        memmove(takes, takes + 1, sizeof takes - sizeof *takes);
+        num_takes--;
+    }
+    if (most == 0)
+        return errno = EAGAIN, -1;
+    return sendto(fd, data, most, flags, NULL, 0);
+}
+
+/* A turn may send SEND_BYTES, however few of them the kernel takes at once. What it does not take
+ * comes later, and then the client waits for nothing more. */
+static void test_a_kernel_that_takes_little(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t takes[3];
+        int num_takes;
+        size_t sent; // in this turn
+    } cases[] = { { { SEND_BYTES - 1 }, 1, SEND_BYTES },
+                  { { SEND_BYTES }, 1, SEND_BYTES },
+                  { { 0 }, 1, 0 },
+                  { { 10, 0 }, 2, 10 },
+                  { { 10, 20, 0 }, 3, 30 },
+                  { { 0 }, 0, SEND_BYTES } };
+    enum { COUNT = SEND_BYTES + 1000 };
+    static uint8_t expected[8 + COUNT], got[8 + COUNT];
+    int port = 0;
+    StoreServer *server = start_without_thread(&port);
+    Client setter = { .service = &server->open };
+    Bytes request = { 0 };
+    memcpy(expected, &(uint64_t){ COUNT }, 8);
+    for (size_t i = 8; i < sizeof expected; i++)
+        expected[i] = (uint8_t)(i * 37 >> 3);
+    bytes_put(&request, BYTES(VALIDATE "\1" ONE("k")));
+    bytes_put(&request, expected, sizeof expected);
+    assert_true(service_feed(&setter, request.data, request.count));
+    const int fd = join(server, port);
+    const Client *client = TAILQ_FIRST(&server->clients[PROVEN]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(net_send(fd, BYTES(GET("k")), deadline()), 0);
+        memcpy(takes, cases[i].takes, sizeof takes);
+        num_takes = cases[i].num_takes;
+        assert_true(serve_turn(server));
+        assert_int_equal(num_takes, 0);
+        assert_int_equal(client->sent, cases[i].sent);
+        assert_true(client->is_blocked);
+        while (client->unread > 0)
+            assert_true(serve_turn(server));
+        assert_false(client->is_blocked);
+        assert_int_equal(net_recv(fd, got, sizeof got, deadline()), 0);
+        assert_memory_equal(got, expected, sizeof got);
+    }
+    bytes_free(&request);
+    service_remove(&setter);
+    close(fd);
+    server_free(server);
+}
+
 /* What a client may get and send in its turn, and how many may come in one. */
 static void test_limits_of_a_turn(void **state)
 {
@@ -192,6 +258,7 @@ static void connect_with_secret(int rank, int port)
     Store store;
     (void)rank;
     CHECK(store_connect(&store, "127.0.0.1", port, TIMEOUT), "no store");
+    CHECK(store.has_secret, "it does not know that there is a secret");
     store_ping(&store);
 }
 
@@ -286,6 +353,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_replies_overtake_large_ones),
         cmocka_unit_test(test_limits_of_a_turn),
+        cmocka_unit_test(test_a_kernel_that_takes_little),
         cmocka_unit_test(test_connections_that_end),
         cmocka_unit_test(test_whom_make_room_drops),
         cmocka_unit_test(test_when_descriptors_run_out),
