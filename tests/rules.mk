@@ -46,6 +46,7 @@ $(BUILD)/tests/common/base/test_log: LDFLAGS += $(call wrapping,progress_bar_fin
 $(BUILD)/tests/common/comm/test_env: LDFLAGS += $(call wrapping,comfort_check_launchers)
 $(BUILD)/tests/common/comm/test_process_group: LDFLAGS += $(call wrapping,store_try_wait group_extras_check group_extras_formed group_extras_leaving)
 $(BUILD)/tests/common/comm/store/test_net_faults: LDFLAGS += $(call wrapping,seconds_now poll_awake)
+$(BUILD)/tests/common/comm/store/test_store_wire: LDFLAGS += $(call wrapping,secret_find store_prove)
 $(addprefix $(BUILD)/tests/common/comm/tcp/test_,mesh sockets): LDFLAGS += $(call wrapping,on_demand_form)
 $(BUILD)/tests/common/comm/tcp/test_sockets: LDFLAGS += $(call wrapping,pipes_schedule pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock)
 $(BUILD)/tests/common/comm/tcp/test_survivors: LDFLAGS += $(call wrapping,seconds_now seconds_awake group_extras_waits_for sched_yield)

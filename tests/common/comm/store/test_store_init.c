@@ -359,6 +359,55 @@ static void test_a_store_that_may_fail(void **state)
     store_free(&store);
 }
 
+/* Without a standard input 0 is a connection as any other. */
+static void connect_as_0(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    close(0);
+    CHECK(store_connect(&store, "127.0.0.1", port, TIMEOUT) && store.fd == 0, "%d", store.fd);
+    store_ping(&store);
+}
+
+static void test_the_first_descriptor(void **state)
+{
+    (void)state;
+    int port = 0;
+    StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
+    expect_success(connect_as_0, 0, port);
+    store_server_stop(server);
+}
+
+/* Serves, waits in vain, and ends the server. */
+static void serve_and_end(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    store_init(&store, "127.0.0.1", port, true, TIMEOUT);
+    CHECK(!store_try_wait(&store, "never", 0), "somebody has set it");
+    store_free(&store);
+    CHECK(net_listen("127.0.0.1", &port) >= 0, "the server has not ended");
+}
+
+/* Whatever is logged took seconds, not the days since the machine was started. */
+static void test_a_store_can_be_watched(void **state)
+{
+    (void)state;
+    const int port = net_free_port();
+    char lines[2][64];
+    setenv("DDP_LOG", "store", 1);
+    expect_success(serve_and_end, 0, port);
+    unsetenv("DDP_LOG");
+    if (!has_extras)
+        skip();
+    snprintf(lines[0], sizeof lines[0], "serving at 127.0.0.1:%d\n", port);
+    snprintf(lines[1], sizeof lines[1], "connected to 127.0.0.1:%d after ", port);
+    assert_has(err, lines[0]);
+    assert_has(err, lines[1]);
+    assert_true(atof(strstr(err, lines[1]) + strlen(lines[1])) < TIMEOUT);
+    assert_has(err, "waiting for key \"never\", 0 s at most\n");
+}
+
 static int listening = -1;
 
 /* Plays a server that answers late; VALIDATE and PING have 5 bytes, and it echoes PING's last 4. */
@@ -426,6 +475,7 @@ int main(void)
     alarm(900); // nothing here may hang
     forget_launcher();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_store_can_be_watched), // first, since a process reads DDP_LOG once
         cmocka_unit_test(test_ranks_find_each_other),
         cmocka_unit_test(test_who_stays_away_is_missed),
         cmocka_unit_test(test_a_long_wait_is_logged),
@@ -437,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_an_open_store_is_reported),
         cmocka_unit_test(test_failed_calls_name_store_and_key),
         cmocka_unit_test(test_a_store_that_may_fail),
+        cmocka_unit_test(test_the_first_descriptor),
         cmocka_unit_test(test_a_store_that_is_there_at_the_last_moment),
         cmocka_unit_test(test_a_store_that_hangs_up),
     };

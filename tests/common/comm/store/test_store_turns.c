@@ -5,6 +5,7 @@
 #include "common/comm/store/store_server.c"
 
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 
 #include "tests/common/comm/store/store_fixture.h"
 #include "tests/helpers/rank_process.h"
@@ -55,6 +56,15 @@ ssize_t recv(int fd, void *data, size_t bytes, int flags)
         return recvfrom(fd, data, bytes, flags, NULL, NULL);
     errno = recv_error;
     return -1;
+}
+
+/* Likewise: counts its calls. */
+static int num_accepts;
+
+int accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags)
+{
+    num_accepts++;
+    return (int)syscall(SYS_accept4, fd, address, bytes, flags);
 }
 
 /* Likewise: takes so many bytes at most in its next calls, in this order, and then all. */
@@ -232,12 +242,12 @@ static void test_whom_make_room_drops(void **state)
 static void test_when_descriptors_run_out(void **state)
 {
     (void)state;
-    int port = 0, spare[8], num_spare = 0, fds[3];
+    int port = 0, spare[48], num_spare = 0, fds[3];
     StoreServer *server = start_without_thread(&port);
     for (int i = 0; i < 3; i++)
         fds[i] = net_connect("127.0.0.1", port, deadline());
     int next = dup(port > 0 ? STDIN_FILENO : -1);
-    while ((next + 1) % 7 != 0) {
+    while ((next + 1) % 7 != 0 || next < 28) { // so that their share is more than three
         spare[num_spare++] = next;
         next = dup(STDIN_FILENO);
     }
@@ -248,9 +258,43 @@ static void test_when_descriptors_run_out(void **state)
     assert_int_equal(TAILQ_LAST(&server->clients[UNPROVEN], Clients)->fd, next + 2);
     for (int i = 0; i < 3; i++)
         close(fds[i]);
+    while (server->num_clients[UNPROVEN] > 0)
+        assert_true(serve_turn(server));
+
+    // Those that have no place at all are disconnected in one turn, and it asks for one more.
+    for (int i = 0; i < 3; i++)
+        fds[i] = net_connect("127.0.0.1", port, deadline());
+    server->max_fd = 8;
+    num_accepts = 0;
+    assert_true(serve_turn(server));
+    assert_int_equal(num_accepts, 3 + 1);
+    assert_int_equal(server->num_clients[UNPROVEN], 0);
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
     while (num_spare > 0)
         close(spare[--num_spare]);
     server_free(server);
+}
+
+/* A turn accepts only if a client has come. Without a standard input that may be descriptor 0. */
+static void test_the_first_descriptor(void **state)
+{
+    (void)state;
+    int port = 0;
+    StoreServer *server = start_without_thread(&port);
+    const int fd = net_connect("127.0.0.1", port, deadline()), input = dup(0);
+    close(0);
+    num_accepts = 0;
+    assert_true(serve_turn(server));
+    assert_int_equal(num_accepts, 2);
+    assert_int_equal(TAILQ_FIRST(&server->clients[UNPROVEN])->fd, 0);
+    assert_int_equal(net_send(fd, BYTES(VALIDATE PING("ping")), deadline()), 0);
+    assert_true(serve_turn(server));
+    assert_int_equal(num_accepts, 2);
+    close(fd);
+    server_free(server);
+    dup2(input, 0);
+    close(input);
 }
 
 static void connect_with_secret(int rank, int port)
@@ -357,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_connections_that_end),
         cmocka_unit_test(test_whom_make_room_drops),
         cmocka_unit_test(test_when_descriptors_run_out),
+        cmocka_unit_test(test_the_first_descriptor),
         cmocka_unit_test(test_the_standings_of_a_client),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

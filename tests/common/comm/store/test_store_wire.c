@@ -109,7 +109,8 @@ static void test_workers_count_themselves(void **state)
     store_free(&store);
 }
 
-/* Plays a slow server, which wakes a client only after that has given up. */
+/* Plays a slow server, which wakes a client only after that has given up; or which sends its answer
+ * instead. */
 static void *wake_too_late(void *argument)
 {
     Puppet *puppet = argument;
@@ -120,7 +121,9 @@ static void *wake_too_late(void *argument)
     net_send(fd, request + 6, 4, deadline);
     net_recv(fd, request, 1 + 8 + 8 + 4, deadline); // WAIT for "/key"
     net_recv(fd, request, 1, deadline);
-    if (request[0] == STORE_CANCEL_WAIT)
+    if (request[0] == STORE_CANCEL_WAIT && puppet->answer != NULL)
+        net_send(fd, puppet->answer, puppet->answer_bytes, deadline);
+    else if (request[0] == STORE_CANCEL_WAIT)
         net_send(fd, "\0\1", 2, deadline);
     net_recv(fd, request, 5, deadline); // PING
     net_send(fd, request + 1, 4, deadline);
@@ -207,6 +210,15 @@ static void get_key(int rank, int port)
     store_get(&store, "k", NULL, 0);
 }
 
+static void wait_briefly(int rank, int port)
+{
+    Store store;
+    (void)rank;
+    CHECK(store_connect(&store, "127.0.0.1", port, TIMEOUT), "no store");
+    store_try_wait(&store, "key", 0.05);
+    CHECK(false, "it goes on");
+}
+
 static void join_for_long(int rank, int port)
 {
     Store store;
@@ -238,9 +250,85 @@ static void test_servers_that_are_none(void **state)
                                 .expected_bytes = sizeof puppet.received };
         expect_death_by(&puppet, play_server, get_key, cases[i].line);
     }
+    for (int i = 0; i < 2; i++) { // to CANCEL_WAIT, at once or after the wake-up
+        const Puppet slow = { .answer = &"\0\7"[!i], .answer_bytes = 1 + i };
+        expect_death_by(&slow, wake_too_late, wait_briefly,
+                        "store at 127.0.0.1:%d: CANCEL_WAIT: the answer makes no sense");
+    }
     const Puppet browser = { .answer = "HTTP/1.1 400", .answer_bytes = 12, .expected_bytes = 128 };
     expect_death_by(&browser, play_server, join_for_long,
                     "no store at localhost:%d within 600 s (what answers there is no store)");
+}
+
+/* Each call by itself finds that the connection is gone. */
+static void test_calls_over_a_lost_connection(void **state)
+{
+    (void)state;
+    int port = 0;
+    StoreServer *server = store_server_start("127.0.0.1", &port, NULL);
+    for (int call = 0; call < 4; call++) {
+        Store store;
+        assert_true(store_connect(&store, "127.0.0.1", port, TIMEOUT));
+        store.may_fail = true;
+        shutdown(store.fd, SHUT_RDWR);
+        StoreRequest request = store_request_begin(&store, STORE_CHECK, "key");
+        if (call == 0)
+            store_set(&store, "key", "value", 5);
+        else if (call == 1)
+            store_ping(&store);
+        else
+            store_request_send(&request);
+        uint8_t reply = 7;
+        assert_true(store.failed);
+        store.failed = call != 3; // then the reply is what fails
+        assert_false(store_reply(&request, &reply, 1));
+        assert_true(store.failed);
+        store_free(&store);
+    }
+    store_server_stop(server);
+}
+
+/* What extras/secret is told, where there is a key. */
+static bool has_key;
+static double since[16]; // when the client had its first answer, for each time that it proves
+static int num_proofs;
+
+const Key256 *__real_secret_find(HandshakeService service);
+const Key256 *__wrap_secret_find(HandshakeService service);
+bool __wrap_store_prove(const Store *store, const Key256 *key, double first, double deadline);
+
+const Key256 *__wrap_secret_find(HandshakeService service)
+{
+    static const Key256 key;
+    return has_key ? &key : __real_secret_find(service);
+}
+
+bool __wrap_store_prove(const Store *store, const Key256 *key, double first, double deadline)
+{
+    (void)store, (void)key, (void)deadline;
+    since[num_proofs++ % 16] = first;
+    errno = ECONNRESET;
+    return false;
+}
+
+/* A server that disconnects a client each time: it is told since when that has tried. */
+static void test_since_when_a_client_tries(void **state)
+{
+    (void)state;
+    int port = 0;
+    Store store;
+    const int listener = net_listen("127.0.0.1", &port);
+    const double begun = seconds_awake();
+    has_key = true;
+    while (num_proofs < 2) { // in case the machine is busy
+        num_proofs = 0;
+        assert_false(store_connect(&store, "127.0.0.1", port, 0.25));
+    }
+    has_key = false;
+    assert_true(since[0] >= begun && since[0] <= seconds_awake());
+    for (int i = 1; i < num_proofs; i++)
+        assert_true(since[i] == since[0]);
+    close(listener);
 }
 
 int main(void)
@@ -252,6 +340,8 @@ int main(void)
         cmocka_unit_test(test_wake_up_that_crosses_the_cancel),
         cmocka_unit_test(test_an_endless_reply),
         cmocka_unit_test(test_servers_that_are_none),
+        cmocka_unit_test(test_calls_over_a_lost_connection),
+        cmocka_unit_test(test_since_when_a_client_tries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
