@@ -1,12 +1,11 @@
 /* What each function of process_group.h asks of a backend: every field of the call, by a backend
- * that only records; how calls are described, compared and measured; and the limits of a group. */
+ * that only records; how calls are described; and the limits of a group. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
 #include "common/base/log.h"
 #include "common/comm/backend.h"
-#include "common/comm/library_calls.h"
 #include "common/comm/store/net.h"
 #include "tests/helpers/child.h"
 #include "tests/helpers/exact.h"
@@ -165,6 +164,75 @@ static void test_keep_alive(void **state)
     assert_int_equal(calls, 2);
 }
 
+/* What extras/staging is asked, in place of the backend if a group has it. */
+struct Staging {
+    CollectiveKind started;
+    long waited;
+};
+
+long __wrap_staging_start(struct Staging *staging, const Collective *collective);
+void __wrap_staging_wait(struct Staging *staging, long ticket);
+
+long __wrap_staging_start(struct Staging *staging, const Collective *collective)
+{
+    staging->started = collective->kind;
+    return 77;
+}
+
+void __wrap_staging_wait(struct Staging *staging, long ticket)
+{
+    staging->waited = ticket;
+}
+
+static void test_calls_that_are_staged(void **state)
+{
+    (void)state;
+    struct Staging staging = { .waited = -1 };
+    ProcessGroup pg = group_of(0, 2), part = group_of(0, 2);
+    pg.staging = &staging;
+    part.parent = &pg;
+    float number;
+    last = (Collective){ .kind = BARRIER };
+    last_wait = -1;
+    work_wait(broadcast_async(&part, &number, 1, FLOAT32, 0));
+    assert_int_equal(staging.started, BROADCAST);
+    assert_int_equal(staging.waited, 77);
+    assert_true(last.kind == BARRIER && last_wait == -1);
+}
+
+/* Every kind, as messages have it. */
+static void test_descriptions(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        [ALL_REDUCE] = "all_reduce #3 of 5 int64 (max)",
+        [BROADCAST] = "broadcast #3 of 5 int64 from rank 1",
+        [REDUCE] = "reduce #3 of 5 int64 (max) to rank 1",
+        [GATHER] = "gather #3 of 5 int64 to rank 1",
+        [ALL_GATHER] = "all_gather #3 of 5 int64",
+        [SCATTER] = "scatter #3 of 5 int64 from rank 1",
+        [REDUCE_SCATTER] = "reduce_scatter #3 of 5 int64 (max)",
+        [BARRIER] = "barrier #3",
+        [SEND] = "send #3 of 5 int64 to rank 1",
+        [RECV] = "recv #3 of 5 int64 from rank 1",
+    };
+    ProcessGroup pg = group_of(0, 2);
+    for (size_t kind = 0; kind < 2 * LENGTH(texts); kind++) {
+        char text[DESCRIPTION_BYTES], expected[DESCRIPTION_BYTES];
+        const char *quoted = kind < LENGTH(texts) ? "" : " in group \"g\"";
+        strcpy(pg.name, *quoted ? "g" : "");
+        const Collective call = { .pg = &pg,
+                                  .sequence = 3,
+                                  .kind = (CollectiveKind)(kind % LENGTH(texts)),
+                                  .type = INT64,
+                                  .op = REDUCE_MAX,
+                                  .count = 5,
+                                  .root = 1 };
+        snprintf(expected, sizeof expected, "%s%s", texts[call.kind], quoted);
+        assert_string_equal(collective_describe(&call, text), expected);
+    }
+}
+
 /* ---- subgroups ---- */
 
 static void test_subgroups(void **state)
@@ -225,80 +293,6 @@ static void test_what_a_subgroup_may_not(void **state)
     memset(name, 'n', GROUP_NAME_BYTES);
     assert_dies_saying(name_group, name, 1, "groups within groups go no deeper than");
     assert_dies_saying(observe_part, NULL, 1, "is for the group of all ranks");
-}
-
-/* ---- what library backends share ---- */
-
-/* The bytes that a call reads and writes, in shares of a rank: as process_group.h says. */
-static void test_extents(void **state)
-{
-    (void)state;
-    static const struct {
-        CollectiveKind kind;
-        size_t in, out, root_in, root_out;
-    } cases[] = {
-        { ALL_REDUCE, 1, 1, 1, 1 },     { BROADCAST, 0, 1, 1, 0 },  { REDUCE, 1, 0, 1, 1 },
-        { GATHER, 1, 0, 1, 3 },         { ALL_GATHER, 1, 3, 1, 3 }, { SCATTER, 0, 1, 3, 1 },
-        { REDUCE_SCATTER, 3, 1, 3, 1 }, { BARRIER, 0, 0, 0, 0 },    { SEND, 1, 0, 0, 0 },
-        { RECV, 0, 1, 0, 0 },
-    };
-    for (size_t i = 0; i < LENGTH(cases); i++)
-        for (int root = 0; root < 2; root++) {
-            const ProcessGroup pg = group_of(1, 3);
-            const Collective c = {
-                .pg = &pg, .kind = cases[i].kind, .type = INT32, .count = 10, .root = root
-            };
-            size_t in = 1, out = 1;
-            collective_extents(&c, &in, &out);
-            assert_int_equal(in, 40 * (root == 1 ? cases[i].root_in : cases[i].in));
-            assert_int_equal(out, 40 * (root == 1 ? cases[i].root_out : cases[i].out));
-        }
-}
-
-static int differing; // the rank whose call differs
-
-static void compare(const void *context)
-{
-    const ProcessGroup pg = group_of(0, 3);
-    const Collective same = {
-        .sequence = 1, .kind = REDUCE, .type = INT32, .op = REDUCE_MAX, .count = 10, .root = 1
-    };
-    Collective all[] = { same, same, same };
-    if (context != NULL)
-        all[differing] = *(const Collective *)context;
-    collectives_compare(&pg, all);
-}
-
-static void test_compared_calls(void **state)
-{
-    (void)state;
-    static const struct {
-        Collective call;
-        const char *text;
-    } others[] = {
-        { { NULL, 0, 2, REDUCE, INT32, REDUCE_MAX, 10, 1, NULL, NULL, 0 },
-          "reduce #2 of 10 int32 (max) to rank 1" },
-        { { NULL, 0, 1, GATHER, INT32, REDUCE_MAX, 10, 1, NULL, NULL, 0 },
-          "gather #1 of 10 int32 to rank 1" },
-        { { NULL, 0, 1, REDUCE, INT64, REDUCE_MAX, 10, 1, NULL, NULL, 0 },
-          "reduce #1 of 10 int64 (max) to rank 1" },
-        { { NULL, 0, 1, REDUCE, INT32, REDUCE_MIN, 10, 1, NULL, NULL, 0 },
-          "reduce #1 of 10 int32 (min) to rank 1" },
-        { { NULL, 0, 1, REDUCE, INT32, REDUCE_MAX, 11, 1, NULL, NULL, 0 },
-          "reduce #1 of 11 int32 (max) to rank 1" },
-        { { NULL, 0, 1, REDUCE, INT32, REDUCE_MAX, 10, 0, NULL, NULL, 0 },
-          "reduce #1 of 10 int32 (max) to rank 0" },
-    };
-    assert_int_equal(child_run(compare, NULL), 0);
-    for (size_t i = 0; i < 2 * LENGTH(others); i++) {
-        char line[DESCRIPTION_BYTES];
-        differing = 1 + (int)i % 2;
-        snprintf(line, sizeof line,
-                 "the ranks' calls differ: rank 0 calls reduce #1 of 10 int32 (max) to rank 1, "
-                 "rank %d calls ",
-                 differing);
-        assert_dies_saying(compare, &others[i / 2].call, 1, line, others[i / 2].text);
-    }
 }
 
 /* ---- limits ---- */
@@ -420,10 +414,10 @@ int main(void)
         cmocka_unit_test(test_every_call_as_the_backend_gets_it),
         cmocka_unit_test(test_calls_that_make_no_sense),
         cmocka_unit_test(test_keep_alive),
+        cmocka_unit_test(test_calls_that_are_staged),
+        cmocka_unit_test(test_descriptions),
         cmocka_unit_test(test_subgroups),
         cmocka_unit_test(test_what_a_subgroup_may_not),
-        cmocka_unit_test(test_extents),
-        cmocka_unit_test(test_compared_calls),
         cmocka_unit_test(test_where_the_master_is),
         cmocka_unit_test(test_rank_0_has_room_for_all),
         cmocka_unit_test(test_the_line_has_all_shared_options),

@@ -1,4 +1,4 @@
-/* The watchdog of library calls: a call that ends in time, one that does not, and no watchdog. */
+/* What backends that call a library share: a watchdog, the bytes of a call, and a comparison. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -81,11 +81,85 @@ static void test_no_watchdog(void **state)
     assert_dies_saying(start_without, "thread", 1, "cannot start a thread that watches the time");
 }
 
+/* The bytes that a call reads and writes, in shares of a rank: as process_group.h says. */
+static void test_extents(void **state)
+{
+    (void)state;
+    static const struct {
+        CollectiveKind kind;
+        size_t in, out, root_in, root_out;
+    } cases[] = {
+        { ALL_REDUCE, 1, 1, 1, 1 },     { BROADCAST, 0, 1, 1, 0 },  { REDUCE, 1, 0, 1, 1 },
+        { GATHER, 1, 0, 1, 3 },         { ALL_GATHER, 1, 3, 1, 3 }, { SCATTER, 0, 1, 3, 1 },
+        { REDUCE_SCATTER, 3, 1, 3, 1 }, { BARRIER, 0, 0, 0, 0 },    { SEND, 1, 0, 0, 0 },
+        { RECV, 0, 1, 0, 0 },
+    };
+    for (size_t i = 0; i < LENGTH(cases); i++)
+        for (int root = 0; root < 2; root++) {
+            const ProcessGroup pg = { .rank = 1, .world_size = 3 };
+            const Collective c = {
+                .pg = &pg, .kind = cases[i].kind, .type = INT32, .count = 10, .root = root
+            };
+            size_t in = 1, out = 1;
+            collective_extents(&c, &in, &out);
+            assert_int_equal(in, 40 * (root == 1 ? cases[i].root_in : cases[i].in));
+            assert_int_equal(out, 40 * (root == 1 ? cases[i].root_out : cases[i].out));
+        }
+}
+
+static int differing; // the rank whose call differs
+
+static void compare(const void *context)
+{
+    const ProcessGroup pg = { .world_size = 3 };
+    const Collective same = {
+        .sequence = 1, .kind = REDUCE, .type = INT32, .op = REDUCE_MAX, .count = 10, .root = 1
+    };
+    Collective all[] = { same, same, same };
+    if (context != NULL)
+        all[differing] = *(const Collective *)context;
+    collectives_compare(&pg, all);
+}
+
+static void test_compared_calls(void **state)
+{
+    (void)state;
+    static const struct {
+        Collective call;
+        const char *text;
+    } others[] = {
+        { { NULL, 0, 2, REDUCE, INT32, REDUCE_MAX, 10, 1, NULL, NULL, 0 },
+          "reduce #2 of 10 int32 (max) to rank 1" },
+        { { NULL, 0, 1, GATHER, INT32, REDUCE_MAX, 10, 1, NULL, NULL, 0 },
+          "gather #1 of 10 int32 to rank 1" },
+        { { NULL, 0, 1, REDUCE, INT64, REDUCE_MAX, 10, 1, NULL, NULL, 0 },
+          "reduce #1 of 10 int64 (max) to rank 1" },
+        { { NULL, 0, 1, REDUCE, INT32, REDUCE_MIN, 10, 1, NULL, NULL, 0 },
+          "reduce #1 of 10 int32 (min) to rank 1" },
+        { { NULL, 0, 1, REDUCE, INT32, REDUCE_MAX, 11, 1, NULL, NULL, 0 },
+          "reduce #1 of 11 int32 (max) to rank 1" },
+        { { NULL, 0, 1, REDUCE, INT32, REDUCE_MAX, 10, 0, NULL, NULL, 0 },
+          "reduce #1 of 10 int32 (max) to rank 0" },
+    };
+    assert_int_equal(child_run(compare, NULL), 0);
+    for (size_t i = 0; i < 2 * LENGTH(others); i++) {
+        char line[DESCRIPTION_BYTES];
+        differing = 1 + (int)i % 2;
+        snprintf(line, sizeof line,
+                 "the ranks' calls differ: rank 0 calls reduce #1 of 10 int32 (max) to rank 1, "
+                 "rank %d calls ",
+                 differing);
+        assert_dies_saying(compare, &others[i / 2].call, 1, line, others[i / 2].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_watchdog),
         cmocka_unit_test(test_no_watchdog),
+        cmocka_unit_test(test_extents),
+        cmocka_unit_test(test_compared_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
