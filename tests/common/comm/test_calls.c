@@ -233,6 +233,35 @@ static void test_descriptions(void **state)
     }
 }
 
+static void test_rank_lists(void **state)
+{
+    (void)state;
+    const struct {
+        const char *has, *text;
+    } cases[] = {
+        { "x", "rank 0" },
+        { "..x", "rank 2" },
+        { "xx", "ranks 0 and 1" },
+        { "xxx", "ranks 0 to 2" },
+        { "x.xx.xxxx", "ranks 0, 2, 3 and 5 to 8" },
+        { "xxx.xx", "ranks 0 to 2, 4 and 5" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool *has = mem_calloc(strlen(cases[i].has), sizeof *has); // ends where a page does
+        char text[RANK_LIST_BYTES];
+        const int n = (int)strlen(cases[i].has);
+        for (int rank = 0; rank < n; rank++)
+            has[rank] = cases[i].has[rank] == 'x';
+        assert_string_equal(rank_list(has, n, text), cases[i].text);
+        free(has);
+    }
+    bool many[4000];
+    for (int rank = 0; rank < 4000; rank++)
+        many[rank] = rank % 2 == 0;
+    char text[RANK_LIST_BYTES];
+    assert_int_equal(strlen(rank_list(many, 4000, text)), RANK_LIST_BYTES - 1); // cut off
+}
+
 /* ---- subgroups ---- */
 
 static void test_subgroups(void **state)
@@ -328,7 +357,7 @@ static void test_where_the_master_is(void **state)
         assert_dies_saying(open_group, &masters[i], 1, masters[i].error);
 }
 
-/* Rank 0 serves the store, and may open as many files as context says. */
+/* Rank 0 serves the store. Both may open as many files as context says. */
 static void few_descriptors_body(Rank *rank)
 {
     const rlim_t most = *(const rlim_t *)rank->context;
@@ -336,11 +365,21 @@ static void few_descriptors_body(Rank *rank)
     if (rank->rank == 0) {
         port = net_free_port();
         store_set(&rank->store, "port", &port, sizeof port);
-        SYS_CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ most, most }));
     }
     store_get(&rank->store, "port", &port, sizeof port);
+    SYS_CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ most, most }));
     ProcessGroup pg;
     process_group_init(&pg, &rank->args, "127.0.0.1", port, rank->rank, 2, (MemoryLocation){ 0 });
+    process_group_destroy(&pg);
+}
+
+/* Here another process serves the store, so rank 0 needs no more than the others. */
+static void served_body(Rank *rank)
+{
+    const rlim_t most = *(const rlim_t *)rank->context;
+    ProcessGroup pg;
+    SYS_CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ most, most }));
+    rank_join(rank, &pg);
     process_group_destroy(&pg);
 }
 
@@ -352,6 +391,7 @@ static void test_rank_0_has_room_for_all(void **state)
     expect_error(end, 0, "2 ranks take 136 descriptors here, and a process may open 135: raise");
     expect_error(end, 1, "rank 0 gives up: it may open too few files and connections (ulimit -n)");
     ranks_run_well(2, few_descriptors_body, &(rlim_t){ 2 * 64 + 4 * 2 });
+    ranks_run_well(2, served_body, &(rlim_t){ 2 * 64 + 4 * 2 - 1 });
 }
 
 /* Every option that all ranks must share is in a rank's line. */
@@ -416,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_keep_alive),
         cmocka_unit_test(test_calls_that_are_staged),
         cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_rank_lists),
         cmocka_unit_test(test_subgroups),
         cmocka_unit_test(test_what_a_subgroup_may_not),
         cmocka_unit_test(test_where_the_master_is),
