@@ -53,6 +53,7 @@ $(BUILD)/tests/common/comm/tcp/test_sockets: LDFLAGS += $(call wrapping,pipes_sc
 $(BUILD)/tests/common/comm/tcp/test_survivors: LDFLAGS += $(call wrapping,seconds_now seconds_awake group_extras_waits_for sched_yield)
 $(BUILD)/tests/extras/shared_memory/test_shared_memory: LDFLAGS += $(call wrapping,seconds_now)
 $(BUILD)/tests/common/data/test_idx: LDFLAGS += $(call wrapping,idx_find_other)
+$(BUILD)/tests/common/nn/test_device_gpus: LDFLAGS += $(call wrapping,gpus_visible gpus_count device_cuda_init)
 $(BUILD)/tests/common/save/test_metrics: LDFLAGS += $(call wrapping,watch_init watch_step watch_test watch_end)
 $(BUILD)/tests/common/save/test_checkpoint_final: LDFLAGS += $(call wrapping,watch_save comfort_announce)
 # Their arrays end where a page does (tests/helpers/exact.h).

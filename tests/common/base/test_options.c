@@ -8,6 +8,7 @@
 #include <ctype.h>
 
 #include "common/base/comfort.h"
+#include "common/base/log.h"
 #include "launcher/elastic_group.h"
 #include "tests/common/base/args_child.h"
 
@@ -352,6 +353,74 @@ static void test_launcher(void **state)
         }
 }
 
+static void print_version(const void *rank)
+{
+    if (rank != NULL)
+        log_set_rank(*(const int *)rank, 2);
+    option_text(args_option("version"), NULL, NULL);
+    _exit(99);
+}
+
+static void test_version(void **state)
+{
+    (void)state;
+    char version[32] = "", line[64];
+    FILE *file = fopen("VERSION", "r");
+    assert_int_equal(fscanf(file, "%31s", version), 1);
+    fclose(file);
+    snprintf(line, sizeof line, "%s (ddp.c) %s\n", program_invocation_short_name, version);
+    assert_int_equal(child_run(print_version, NULL), 0);
+    assert_string_equal(out, line);
+    assert_int_equal(child_run(print_version, &(int){ 1 }), 0);
+    assert_string_equal(out, "");
+}
+
+static void print_option(const void *option)
+{
+    option_print(option, 12);
+}
+
+static const Option a_flag = {
+    .name = "f", .value = "", .preset = "", .kind = OPTION_FLAG, .help = "a flag"
+};
+
+/* A default is shown even if it has only one digit. */
+static void test_print(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *preset, *line;
+    } cases[] = { { "", "  --n N        so many\n" },
+                  { "0", "  --n N        so many [0]\n" },
+                  { "auto", "  --n N        so many [auto]\n" } };
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        const Option option = {
+            .name = "n", .value = "N", .preset = cases[i].preset, .help = "so many"
+        };
+        assert_int_equal(child_run(print_option, &option), 0);
+        assert_string_equal(out, cases[i].line);
+    }
+}
+
+static void give_flag_a_value(const void *context)
+{
+    (void)context;
+    option_text(&a_flag, "on", NULL);
+}
+
+static void test_flag(void **state)
+{
+    (void)state;
+    bool is_set = false;
+    const char *text = option_text(&a_flag, NULL, NULL);
+    assert_string_equal(text, "on");
+    option_set(&a_flag, &is_set, text, NULL);
+    assert_true(is_set);
+    option_set(&a_flag, &is_set, "", NULL);
+    assert_false(is_set);
+    assert_dies_saying(give_flag_a_value, NULL, 2, "--f takes no value");
+}
+
 int main(void)
 {
     unsetenv("LOCAL_RANK");
@@ -359,7 +428,8 @@ int main(void)
         cmocka_unit_test(test_ranges),        cmocka_unit_test(test_command_line),
         cmocka_unit_test(test_missing_value), cmocka_unit_test(test_given_twice),
         cmocka_unit_test(test_positionals),   cmocka_unit_test(test_config_file),
-        cmocka_unit_test(test_launcher),
+        cmocka_unit_test(test_launcher),      cmocka_unit_test(test_version),
+        cmocka_unit_test(test_print),         cmocka_unit_test(test_flag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
