@@ -96,6 +96,7 @@ static void test_values(void **state)
         { 1, "--resume none --metrics-dir off", "resume (null)", "metrics_dir (null)" },
         { 1, "--metrics-dir m --checkpoint-dir c", "metrics_dir m", "checkpoint_dir c" },
         { 1, "--global-batch-size 64", "global_batch_size 64", "batch_size 32" },
+        { 1, "--global-batch-size none --batch-size 8", "global_batch_size 0", "batch_size 8" },
         { 1, "--lr 1e-2 --weight-decay .5", "lr 0.01", "weight_decay 0.5" },
         { 1, "--threads 3 --log-interval 1", "threads 3", "log_interval 1" },
         { 1, "--threads auto --device cpu", "threads 0", "device cpu" },
