@@ -178,7 +178,7 @@ static void layer_init(Model *model, int i)
     const LayerSpec *spec = &model->network->layers[i];
     const int rows = model->max_batch, out = spec->out;
     Layer *layer = &model->layer[i];
-    *layer = (Layer){ .spec = spec, .scale = 1 };
+    *layer = (Layer){ .spec = spec };
     layer->input = i > 0 ? layer[-1].output : model->inputs;
     layer->dinput = i > 0 ? layer[-1].doutput : NULL;
     layer->output = allocate(model, rows, out * sizeof(float));

@@ -7,18 +7,24 @@
 
 #include "common/base/memory.h"
 #include "common/nn/optim.h"
-#include "tests/helpers/unit.h"
+#include "tests/helpers/leaves.h"
 
 enum { ROWS = 2, MAX_MEMORY = 32 };
 
 static char calls[1 << 14];
 
 // The arrays in the order in which the model asks for them.
-static const char *const names[MAX_MEMORY] = {
+static const char *const of_cnn[MAX_MEMORY] = {
     "params", "grads", "inputs",     "labels",  "targets", "y0", "dy0",
     "y1",     "dy1",   "argmax1",    "y2",      "dy2",     "y3", "dy3",
     "p",      "stats", "divergence", "exp_avg", "square",
 };
+static const char *const of_mlp[MAX_MEMORY] = {
+    "params", "grads", "inputs", "labels", "targets", "y0", "dy0",   "y1",
+    "dy1",    "y2",    "dy2",    "y3",     "dy3",     "y4", "dy4",   "y5",
+    "dy5",    "y6",    "dy6",    "y7",     "dy7",     "p",  "stats", "divergence",
+};
+static const char *const *names = of_cnn;
 static char *memory[MAX_MEMORY];
 static size_t memory_bytes[MAX_MEMORY];
 static int num_memory, num_released;
@@ -236,6 +242,14 @@ static void assert_calls(const char *expected)
     calls[0] = '\0';
 }
 
+static void move_bias(void *context)
+{
+    const Model *model = context;
+    float bias[10];
+    model_export(model, 7, model->params, bias);
+    model_import(model, 7, bias, model->params);
+}
+
 static void test_calls(void **state)
 {
     (void)state;
@@ -328,13 +342,50 @@ static void test_calls(void **state)
     model_export(&model, 7, model.params, bias);
     assert_calls("copy to host, host stats 4\ncopy to host, host stats+1 4\n"
                  "copy to host, host divergence 8\ncopy to host, host params+1199872 40\n");
+    assert_leaves_nothing(move_bias, &model);
+    calls[0] = '\0';
     optim_free(&optim);
+    model_free(&model);
+    assert_int_equal(num_released, num_memory);
+}
+
+/* Eight equal layers, of which the last has no relu. */
+static void test_calls_of_mlp(void **state)
+{
+    (void)state;
+    enum { SIDE = 784, NUMEL = SIDE * SIDE + SIDE };
+    char expected[4096] = "begin_step 2 0, shards 0\ngather 2: inputs labels targets\n",
+         from[32] = "inputs";
+    Args args;
+    args_defaults(&args, "mlp");
+    Device device = { .name = "notes", .threads = 1, .ops = &ops };
+    Model model;
+    Rng rng;
+    rng_seed(&rng, 0);
+    num_memory = num_released = 0;
+    names = of_mlp;
+    model_init(&model, &args, ROWS, &rng, &device);
+    calls[0] = '\0';
+    const Dataset dataset = { .features = SIDE, .num_classes = 10 };
+    model_forward(&model, &(Batch){ .dataset = &dataset, .size = ROWS, .row_stride = 1 });
+    for (int i = 0; i < 8; i++) {
+        char weight[32] = "params";
+        if (i > 0)
+            snprintf(weight, sizeof weight, "params+%d", i * NUMEL);
+        snprintf(expected + strlen(expected), sizeof expected - strlen(expected),
+                 "linear%s 2 784 784: %s %s params+%d to y%d\n", i < 7 ? "_relu" : "", from, weight,
+                 i * NUMEL + SIDE * SIDE, i);
+        snprintf(from, sizeof from, "y%d", i);
+    }
+    strcat(expected, "nll 2 784: y7 labels to p stats\n");
+    assert_calls(expected);
     model_free(&model);
     assert_int_equal(num_released, num_memory);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_calls) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_calls),
+                                        cmocka_unit_test(test_calls_of_mlp) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
