@@ -47,6 +47,9 @@ static void test_threads(void **state)
     setenv("OMP_NUM_THREADS", "5", 1);
     assert_int_equal(threads_of((Args){ .nproc = 2 }), 5);
     assert_int_equal(threads_of((Args){ .threads = 3 }), 3);
+    assert_int_equal(threads_of((Args){ .threads = 1 }), 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    assert_int_equal(threads_of((Args){ 0 }), 1);
 }
 
 static void test_memory(void **state)
