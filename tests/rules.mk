@@ -43,7 +43,7 @@ $(filter-out %/test_fuzz,$(TEST_PROGRAMS)) $(MPI_RANKS): %: %.o $(TEST_HELPERS) 
 # Functions that a test has in place of the program's own.
 wrapping = $(addprefix -Wl$(comma)--wrap=,$(1))
 $(BUILD)/tests/common/base/test_log: LDFLAGS += $(call wrapping,progress_bar_finish)
-$(BUILD)/tests/common/comm/test_calls: LDFLAGS += $(call wrapping,staging_start staging_wait)
+$(BUILD)/tests/common/comm/test_calls: LDFLAGS += $(call wrapping,staging_start staging_wait staging_free group_extras_leaving)
 $(BUILD)/tests/common/comm/test_env: LDFLAGS += $(call wrapping,comfort_check_launchers)
 $(BUILD)/tests/common/comm/test_process_group: LDFLAGS += $(call wrapping,store_try_wait store_check_secret group_extras_check group_extras_formed group_extras_leaving)
 $(BUILD)/tests/common/comm/store/test_net_faults: LDFLAGS += $(call wrapping,seconds_now poll_awake)

@@ -1,4 +1,4 @@
-/* What backends that call a library share: a watchdog, the bytes of a call, and a comparison. */
+/* What backends share: a watchdog, the bytes of a call, a comparison, and the words for a call. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -153,13 +153,45 @@ static void test_compared_calls(void **state)
     }
 }
 
+/* Every kind, as messages have it. */
+static void test_descriptions(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        [ALL_REDUCE] = "all_reduce #3 of 5 int64 (max)",
+        [BROADCAST] = "broadcast #3 of 5 int64 from rank 1",
+        [REDUCE] = "reduce #3 of 5 int64 (max) to rank 1",
+        [GATHER] = "gather #3 of 5 int64 to rank 1",
+        [ALL_GATHER] = "all_gather #3 of 5 int64",
+        [SCATTER] = "scatter #3 of 5 int64 from rank 1",
+        [REDUCE_SCATTER] = "reduce_scatter #3 of 5 int64 (max)",
+        [BARRIER] = "barrier #3",
+        [SEND] = "send #3 of 5 int64 to rank 1",
+        [RECV] = "recv #3 of 5 int64 from rank 1",
+    };
+    ProcessGroup pg = { .world_size = 2 };
+    for (size_t kind = 0; kind < 2 * LENGTH(texts); kind++) {
+        char text[DESCRIPTION_BYTES], expected[DESCRIPTION_BYTES];
+        const char *quoted = kind < LENGTH(texts) ? "" : " in group \"g\"";
+        strcpy(pg.name, *quoted ? "g" : "");
+        const Collective call = { .pg = &pg,
+                                  .sequence = 3,
+                                  .kind = (CollectiveKind)(kind % LENGTH(texts)),
+                                  .type = INT64,
+                                  .op = REDUCE_MAX,
+                                  .count = 5,
+                                  .root = 1 };
+        snprintf(expected, sizeof expected, "%s%s", texts[call.kind], quoted);
+        assert_string_equal(collective_describe(&call, text), expected);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_watchdog),
-        cmocka_unit_test(test_no_watchdog),
-        cmocka_unit_test(test_extents),
-        cmocka_unit_test(test_compared_calls),
+        cmocka_unit_test(test_watchdog),     cmocka_unit_test(test_no_watchdog),
+        cmocka_unit_test(test_extents),      cmocka_unit_test(test_compared_calls),
+        cmocka_unit_test(test_descriptions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,6 +124,25 @@ static void test_missing_ranks_are_named(void **state)
     }
 }
 
+/* Rank 0 alone comes, and leaves at once: nobody else has to. */
+static void alone_body(Rank *rank)
+{
+    ProcessGroup pg;
+    rank->args.timeout = 0.2;
+    if (rank->rank == 0)
+        rank_join(rank, &pg);
+    store_wait(&rank->store, "group 1/all left 0");
+}
+
+static void test_the_only_rank(void **state)
+{
+    (void)state;
+    RankEnd end[MAX_RANKS];
+    ranks_run(2, alone_body, NULL, end);
+    expect_error(end, 0, "fatal: rank 1 of 2 did not come within 0.2 s\n");
+    assert_int_equal(end[1].status, 0);
+}
+
 static void late_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -351,28 +370,6 @@ static void test_which_backend_is_chosen(void **state)
     }
 }
 
-/* No rank has the number that its context names. */
-static void wrong_root_body(Rank *rank)
-{
-    ProcessGroup pg;
-    float number = 0;
-    rank_join(rank, &pg);
-    broadcast(&pg, &number, 1, FLOAT32, *(const int *)rank->context);
-}
-
-static void test_wrong_roots(void **state)
-{
-    (void)state;
-    for (int root = -1; root <= 2; root += 3) {
-        RankEnd end[MAX_RANKS];
-        char text[64];
-        ranks_run(2, wrong_root_body, &root, end);
-        snprintf(text, sizeof text, "broadcast: there is no rank %d: ranks are numbered", root);
-        expect_error(end, 0, text);
-        expect_error(end, 1, text);
-    }
-}
-
 static void wrong_rank_body(Rank *rank)
 {
     ProcessGroup pg;
@@ -470,13 +467,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_missing_ranks_are_named),
+        cmocka_unit_test(test_the_only_rank),
         cmocka_unit_test(test_a_long_wait_is_logged),
         cmocka_unit_test(test_disagreeing_ranks_are_named),
         cmocka_unit_test(test_lines_that_are_too_long),
         cmocka_unit_test(test_other_options_are_named),
         cmocka_unit_test(test_leaving_without_a_store),
         cmocka_unit_test(test_which_backend_is_chosen),
-        cmocka_unit_test(test_wrong_roots),
         cmocka_unit_test(test_wrong_ranks),
         cmocka_unit_test(test_two_groups_after_each_other),
         cmocka_unit_test(test_groups_after_each_other_at_one_address),
