@@ -36,6 +36,8 @@ static void test_ranks_are_named(void **state)
           "after step 6, and the loss since step 5 on rank 1: try a smaller --lr than");
     check((Divergence[]){ { 5, 6 }, { 0, 6 }, { 5, 6 } },
           "after step 6, and the loss since step 5 on ranks 0 and 2: try");
+    check((Divergence[]){ { 1, 6 }, { 2, 6 }, { 0, 6 } },
+          "after step 6, and the loss since step 1 on rank 0: try");
     check((Divergence[]){ { 0, 6 }, { 0, 6 }, { 0, 6 } },
           "after step 6, though no rank's loss is yet: try");
 }
