@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # --device plain: the tests that every device passes, and real PyTorch's losses.
 
-@test "plain passes the tests of the devices, those of fixed orders of sums, too" { # kernels and conv test it, too
-    for test in device optim model gradients reduce_order rows_alone; do
+@test "plain passes the tests of the devices, those of fixed orders of sums, too" {
+    for test in device optim model gradients reduce_order rows_alone; do # test_kernels and test_conv take it by themselves
         TEST_DEVICE=plain run "${BUILD:-build}/tests/common/nn/test_$test"
         echo "$output"
         [ "$status" -eq 0 ]
