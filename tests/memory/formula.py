@@ -96,7 +96,7 @@ def held(options, rank, ranks):
 
 def main():
     mnist = sys.argv[1:]
-    program = peaks(["--help"])[0] + WORKING
+    program = max(peaks(["--help"])[0] for _ in range(3)) + WORKING  # it varies by up to 1 MB
     print(f"the program itself: {program / 1e6:.1f} MB")
     wrong = 0
     for line in open("docs/beyond_ddp.md"):
