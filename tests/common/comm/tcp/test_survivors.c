@@ -1,14 +1,11 @@
-/* A group that survives an error (step 05's), and one wait of a rank, step by step. The backend is
- * called without process_group_init here, as 05_fault_tolerance/reconfigure does. */
-#include <math.h>
+/* A group that survives an error (step 05's), and what else a group may have of its own. The
+ * backend is called without process_group_init here, as 05_fault_tolerance/reconfigure does. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/base/comfort.h"
-#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/comm/store/net.h"
 #include "common/comm/tcp/tcp_mesh.h"
@@ -30,25 +27,6 @@ double __wrap_seconds_now(void)
 double __wrap_seconds_awake(void) // and seconds_awake_at_tick, which does not ask seconds_now
 {
     return __real_seconds_awake() - ABSENT_SECONDS;
-}
-
-/* What a rank does while it waits: how often it yields its core, and reports whom it waits for. */
-static int num_yields, num_reports, reported;
-
-int __wrap_sched_yield(void);
-void __wrap_group_extras_waits_for(const Mesh *mesh, int rank);
-
-int __wrap_sched_yield(void)
-{
-    num_yields++;
-    return 0;
-}
-
-void __wrap_group_extras_waits_for(const Mesh *mesh, int rank)
-{
-    (void)mesh;
-    reported = rank;
-    num_reports++;
 }
 
 #define TIMEOUT 200.0 // seconds
@@ -186,8 +164,6 @@ static void test_forming_has_its_own_timeout(void **state)
     ranks_run_well(1, alone_body, NULL);
 }
 
-/* ---- one wait, step by step ---- */
-
 static int num_replaced; // all-reduces that the group's own algorithm has done
 
 static void replaced(Mesh *mesh, const Collective *collective)
@@ -216,117 +192,6 @@ static void test_all_reduce_can_be_replaced(void **state)
 {
     (void)state;
     ranks_run_well(2, replaced_body, NULL);
-}
-
-static void expect_near(double value, double expected, const char *what)
-{
-    CHECK(fabs(value - expected) < 1e-6, "%s: %g s, not %g s", what, value, expected);
-}
-
-/* Rank 0 waits for rank 1 in vain: at first it looks again and again, if its caller waits; then it
- * sleeps until it must notify the others. */
-static void wait_body(Rank *rank)
-{
-    ProcessGroup pg;
-    rank->args.timeout = 100;
-    rank_join(rank, &pg);
-    barrier(&pg);
-    if (rank->rank == 0) {
-        Mesh *mesh = pg.state;
-        const Collective call = { .pg = &pg, .kind = RECV, .root = 1 };
-        CHECK(mesh->wait.spins_until == 0 && mesh->wait.idle_since == 0,
-              "a message has come, and still it is idle");
-        mesh->wait.num_threads = 1;
-        mesh_begin(mesh, &call);
-        expect_near(mesh->wait.next_notice_time, mesh->deadline - 100 + 0.1, "the first notice");
-        mesh->wait.next_poll_time = 0;
-        mesh_begin(mesh, &call);
-        expect_near(mesh->wait.next_poll_time, mesh->deadline - 100 + 1e-3, "the next look");
-        const double begun = seconds_now();
-        double begin;
-        do { // until the machine lets it be quick
-            CHECK(seconds_now() < begun + TIMEOUT / 2, "a wait without a sleep is never quick");
-            mesh->wait.spins_until = 0;
-            begin = seconds_now();
-            mesh_wait(mesh, NOBODY, 1);
-        } while (seconds_now() - begin > 0.01);
-        CHECK(mesh->wait.spins_until > begin && mesh->wait.idle_since == 0 &&
-                  mesh->wait.peer == NOBODY,
-              "it sleeps at once");
-        num_yields = 0;
-        for (int has_core = 1; has_core >= 0; has_core--) {
-            mesh->has_core = has_core;
-            mesh->wait.spins_until = seconds_now() + 1000;
-            mesh_wait(mesh, NOBODY, 1);
-            CHECK(num_yields == !has_core, "it yields %d times", num_yields);
-        }
-        mesh->wait.spins_until = 0;
-        mesh_wait(mesh, NOBODY, 1); // microseconds later
-        mesh->wait.spins_until = seconds_now();
-        mesh->wait.idle_since = 0;
-        mesh->wait.next_notice_time = seconds_awake() + 0.05;
-        begin = seconds_awake();
-        mesh_wait(mesh, NOBODY, 1);
-        CHECK(seconds_awake() >= begin + 0.04, "it does not sleep");
-        CHECK(mesh->wait.peer == 1, "it waits for rank %d", mesh->wait.peer);
-        CHECK(mesh->wait.idle_since >= begin && mesh->wait.idle_since < seconds_awake() - 0.03,
-              "it sleeps from another time on");
-        const double left = mesh->wait.next_notice_time - seconds_awake();
-        CHECK(left > 0 && left <= 25, "the next notice is due in %g s", left);
-        num_reports = 0;
-        mesh->wait.idle_since = seconds_awake();
-        mesh->wait.next_notice_time = seconds_awake();
-        mesh_wait(mesh, NOBODY, 1);
-        CHECK(num_reports == 0 || seconds_awake() > mesh->wait.idle_since + 0.1,
-              "it reports at once");
-        mesh->wait.idle_since = seconds_awake() - 0.1;
-        mesh->wait.next_notice_time = seconds_awake() + 0.01;
-        mesh_wait(mesh, NOBODY, 1);
-        CHECK(num_reports > 0 && reported == 1, "it does not report that it waits for rank 1");
-
-        mesh->wait.num_threads = 0; // no caller waits, so the core is for those that compute
-        mesh->wait.spins_until = 0;
-        mesh->wait.next_notice_time = seconds_awake() + 0.05;
-        begin = seconds_awake();
-        mesh_wait(mesh, NOBODY, 1);
-        CHECK(seconds_awake() >= begin + 0.04, "it looks again and again though nobody waits");
-    }
-    if (rank->rank == 0)
-        store_set(&rank->store, "rank 0 has waited", "", 0);
-    else // makes no call meanwhile
-        CHECK(store_try_wait(&rank->store, "rank 0 has waited", TIMEOUT), "rank 0 has failed");
-    process_group_destroy(&pg);
-}
-
-static void test_one_wait(void **state)
-{
-    (void)state;
-    ranks_run_well(2, wait_body, NULL);
-}
-
-static void core_body(Rank *rank)
-{
-    const int cores = host_num_cores();
-    char text[16];
-    for (int more = 0; more < 2; more++) {
-        ProcessGroup pg;
-        snprintf(text, sizeof text, "%d", cores + more);
-        setenv("LOCAL_WORLD_SIZE", text, 1);
-        rank_join(rank, &pg);
-        CHECK(((Mesh *)pg.state)->has_core == !more, "%s ranks on %d cores", text, cores);
-        process_group_destroy(&pg);
-    }
-    unsetenv("LOCAL_WORLD_SIZE");
-    ProcessGroup pg;
-    rank_join(rank, &pg);
-    CHECK(((Mesh *)pg.state)->has_core == (rank->world_size <= cores), "without the variable");
-    process_group_destroy(&pg);
-}
-
-static void test_ranks_with_a_core_each(void **state)
-{
-    (void)state;
-    ranks_run_well(2, core_body, NULL);
 }
 
 /* Ranks 0 and 1 exchange a message while rank 2 waits for them in a barrier, for so long that it
@@ -368,8 +233,6 @@ int main(void)
         cmocka_unit_test(test_the_missing_rank_is_known),
         cmocka_unit_test(test_forming_has_its_own_timeout),
         cmocka_unit_test(test_all_reduce_can_be_replaced),
-        cmocka_unit_test(test_one_wait),
-        cmocka_unit_test(test_ranks_with_a_core_each),
         cmocka_unit_test(test_two_ranks_of_three),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
