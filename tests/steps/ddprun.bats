@@ -65,6 +65,17 @@ EOF
     [[ $output != *"binds all"* ]]
     run env OMP_PROC_BIND=close 02_multi_gpu_spawn/train --nproc 2 --model linear --max-steps 1 --checkpoint-dir "$OUT" # has bound itself already
     [[ $output == *"OMP_PROC_BIND=close binds all 2 ranks here to the same cores: unset it"* ]]
+
+    # torchrun is bound itself, and so are the ranks that it starts: here a shell has one core
+    warned() { # CORES VARIABLE=VALUE [LOCAL_RANK]
+        taskset -c "$1" sh -c 'env RANK='"${3:-0}"' WORLD_SIZE=2 LOCAL_RANK='"${3:-0}"' LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 \
+            MASTER_PORT=1 "$1" timeout 200 03_torchrun_env/train --timeout 0.1 2>&1; :' - "$2" | grep -c "warning: $2 binds all 2 ranks here"
+    }
+    [ "$(warned 0 OMP_PROC_BIND=true)" = 1 ]
+    [ "$(warned 0 OMP_PLACES=cores)" = 1 ]
+    [ "$(warned 0 OMP_PROC_BIND=false)" = 0 ]
+    [ "$(warned 0 OMP_PROC_BIND=true 1)" = 0 ]
+    [ "$(nproc)" -eq 1 ] || [ "$(warned 0,1 OMP_PLACES='{0,1}')" = 0 ]
 }
 
 @test "arguments arrive as they were typed" {
