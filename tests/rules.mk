@@ -51,7 +51,8 @@ $(BUILD)/tests/common/comm/store/test_store_wire: LDFLAGS += $(call wrapping,sec
 $(addprefix $(BUILD)/tests/common/comm/tcp/test_,mesh sockets): LDFLAGS += $(call wrapping,on_demand_form)
 $(BUILD)/tests/common/comm/tcp/test_sockets: LDFLAGS += $(call wrapping,pipes_schedule pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock)
 $(BUILD)/tests/common/comm/tcp/test_survivors: LDFLAGS += $(call wrapping,seconds_now seconds_awake)
-$(addprefix $(BUILD)/tests/common/comm/tcp/test_,notices watch): LDFLAGS += $(call wrapping,seconds_now seconds_awake seconds_awake_at_tick poll_awake sched_yield group_extras_waits_for on_demand_query on_demand_receive pipes_sleep pipes_wake log_info)
+$(addprefix $(BUILD)/tests/common/comm/tcp/test_,exchange notices watch): LDFLAGS += $(call wrapping,seconds_now seconds_awake seconds_awake_at_tick poll_awake sched_yield group_extras_waits_for on_demand_query on_demand_receive pipes_sleep pipes_wake log_info)
+$(BUILD)/tests/common/comm/tcp/test_exchange: LDFLAGS += $(call wrapping,on_demand_connect network_arrival)
 $(BUILD)/tests/common/comm/tcp/test_forming: LDFLAGS += $(call wrapping,seconds_awake store_try_wait store_set store_get net_listen net_accept net_connect net_recv on_demand_form on_demand_close interface_choose log_warning)
 $(BUILD)/tests/extras/shared_memory/test_shared_memory: LDFLAGS += $(call wrapping,seconds_now)
 $(BUILD)/tests/common/data/test_idx: LDFLAGS += $(call wrapping,idx_find_other)
@@ -59,7 +60,7 @@ $(BUILD)/tests/common/nn/test_device_gpus: LDFLAGS += $(call wrapping,gpus_visib
 $(BUILD)/tests/common/save/test_metrics: LDFLAGS += $(call wrapping,watch_init watch_step watch_test watch_end)
 $(BUILD)/tests/common/save/test_checkpoint_final: LDFLAGS += $(call wrapping,watch_save comfort_announce)
 # Their arrays end where a page does (tests/helpers/exact.h).
-EXACT := comm/test_calls comm/test_ddp_uses comm/test_process_group $(addprefix comm/tcp/test_,forming notices sockets watch) $(addprefix data/test_,dataloader dataset dataset_rows idx sampler) \
+EXACT := comm/test_calls comm/test_ddp_uses comm/test_process_group $(addprefix comm/tcp/test_,exchange forming notices sockets watch) $(addprefix data/test_,dataloader dataset dataset_rows idx sampler) \
     $(addprefix nn/test_,kernels conv rows_alone model gradients plain optim)
 $(EXACT:%=$(BUILD)/tests/common/%): LDFLAGS += $(call wrapping,mem_alloc mem_calloc)
 
