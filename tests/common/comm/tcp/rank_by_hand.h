@@ -20,6 +20,7 @@ static Mesh *mesh;
 static ProcessGroup pg;
 static Collective call;
 static int notices[N], data[N]; // what the others have: their ends
+static bool data_first; // rank 0's data, not its notices, has descriptor 0
 static int num_failed; // calls that observers were told have failed
 
 /* ---- in place of the program's own (tests/rules.mk) ---- */
@@ -147,16 +148,16 @@ static inline int set_up(void **state)
     pg.calls.observers = &observer;
     pg.calls.error_suffix = "";
     mesh = mem_calloc(1, sizeof *mesh);
+    close(STDIN_FILENO); // the first connection gets its number
     *mesh = (Mesh){ .rank = OWN, .world_size = N, .timeout = TIMEOUT, .survivor = &pg };
     mesh->peer = mem_calloc(N, sizeof *mesh->peer);
     mesh->watched = mem_calloc(N + 2, sizeof *mesh->watched);
     memset(mesh->recent, 0xff, sizeof mesh->recent);
     for (int rank = 0; rank < N; rank++) {
-        int notice_pair[2] = { -1, -1 }, data_pair[2] = { -1, -1 };
-        if (rank != OWN) {
-            SYS_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, notice_pair));
-            SYS_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, data_pair));
-        }
+        int pair[2][2] = { { -1, -1 }, { -1, -1 } }, *notice_pair = pair[data_first],
+            *data_pair = pair[!data_first];
+        for (int i = 0; rank != OWN && i < 2; i++)
+            SYS_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair[i]));
         notices[rank] = notice_pair[1], data[rank] = data_pair[1];
         mesh->peer[rank] = (Peer){ data_pair[0], notice_pair[0], .reported_at = -1e9 };
         mesh->watched[rank] = (struct pollfd){ notice_pair[0], POLLIN | POLLRDHUP, 0 };

@@ -32,6 +32,7 @@ double __wrap_network_arrival(Mesh *m, int from, size_t bytes)
 static int begin(void **state)
 {
     num_connected = num_arrivals = 0;
+    data_first = true;
     arrives_at = 0;
     return set_up(state);
 }

@@ -124,6 +124,26 @@ static void test_one_lost_rank_may_know_why(void **state)
     assert_int_equal(pg.missing, 0);
 }
 
+static void test_a_closed_connection(void **state)
+{
+    (void)state;
+    shutdown(notices[0], SHUT_RDWR);
+    errno = EAGAIN; // of an earlier call
+    assert_true(ends(NOBODY, 2));
+    assert_string_equal(said, "rank 0 is gone: connection closed during all_reduce #7 of 5 float32 "
+                              "(sum): this rank leaves the group");
+    assert_int_equal(pg.missing, NOBODY);
+}
+
+static void test_a_late_reason_of_rank_0(void **state)
+{
+    (void)state;
+    const Notice last = { .kind = NOTICE_ABORT, .waits_for = 0, .text = "the disk is full" };
+    assert_int_equal(write(notices[0], &last, sizeof last), sizeof last);
+    lose(0);
+    assert_string_equal(said, "the disk is full: this rank leaves the group");
+}
+
 /* If this rank was stopped, the others have given up waiting for it. */
 static void test_the_missing_rank_is_this_one(void **state)
 {
@@ -315,6 +335,8 @@ int main(void)
         BY_HAND(test_the_last_notice_of_a_rank),
         BY_HAND(test_a_reason_may_come_late),
         BY_HAND(test_one_lost_rank_may_know_why),
+        BY_HAND(test_a_closed_connection),
+        BY_HAND(test_a_late_reason_of_rank_0),
         BY_HAND(test_the_missing_rank_is_this_one),
         BY_HAND(test_calls_that_differ),
         BY_HAND(test_calls_of_another_program),
