@@ -89,7 +89,9 @@ static void test_one_direction(void **state)
     (void)state;
     const Header header = header_of(4);
     int32_t value = 5;
+    mesh->wait.spins_until = mesh->wait.idle_since = 7;
     message_send(mesh, 0, &value, 4);
+    assert_true(mesh->wait.spins_until == 0 && mesh->wait.idle_since == 0); // it waits anew
     assert_true(mesh->moved.sent_bytes == 4 && mesh->moved.received_bytes == 0 &&
                 num_arrivals == 0);
     come(0, &header, sizeof header);

@@ -194,6 +194,49 @@ static void test_all_reduce_can_be_replaced(void **state)
     ranks_run_well(2, replaced_body, NULL);
 }
 
+/* How many messages a rank sends: by doubling for short arrays, and for long ones whose blocks
+ * would be short, by the ring for others. */
+static void messages_body(Rank *rank)
+{
+    const int n = rank->world_size;
+    int power = 1, steps = 0;
+    for (; 2 * power <= n; power *= 2)
+        steps++;
+    const bool is_extra = rank->rank >= power, has_extra = rank->rank < n - power;
+    const uint64_t by_doubling = is_extra ? 1 : (uint64_t)(steps + has_extra),
+                   by_ring = 2 * (uint64_t)(n - 1);
+    const struct {
+        size_t count; // floats
+        uint64_t messages;
+    } cases[] = { { 1, by_doubling },
+                  { 8192, by_doubling }, // 32 KiB
+                  { 8193, n > 8 ? by_doubling : by_ring },
+                  { 1024 * (size_t)n - 1, by_doubling }, // 4 KiB a rank
+                  { n > 8 ? 1024 * (size_t)n : LARGE, by_ring } };
+    ProcessGroup pg;
+    rank_join(rank, &pg);
+    const Mesh *mesh = pg.state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const size_t count = cases[i].count;
+        const uint64_t before = mesh->moved.sent_messages;
+        for (size_t k = 0; k < count; k++)
+            data[k] = (float)(1 << pg.rank);
+        all_reduce(&pg, data, count, FLOAT32, REDUCE_SUM);
+        CHECK(mesh->moved.sent_messages == before + cases[i].messages, "%d ranks, %zu: %d messages",
+              n, count, (int)(mesh->moved.sent_messages - before));
+        CHECK(data[0] == (float)((1 << n) - 1) && data[count - 1] == data[0], "%g",
+              (double)data[0]);
+    }
+    process_group_destroy(&pg);
+}
+
+static void test_how_many_messages(void **state)
+{
+    (void)state;
+    for (int world_size = 2; world_size <= 9; world_size++)
+        ranks_run_well(world_size, messages_body, NULL);
+}
+
 /* Ranks 0 and 1 exchange a message while rank 2 waits for them in a barrier, for so long that it
  * tells them; and rank 2 may leave first, without being missed. */
 static void apart_body(Rank *rank)
@@ -233,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_the_missing_rank_is_known),
         cmocka_unit_test(test_forming_has_its_own_timeout),
         cmocka_unit_test(test_all_reduce_can_be_replaced),
+        cmocka_unit_test(test_how_many_messages),
         cmocka_unit_test(test_two_ranks_of_three),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
