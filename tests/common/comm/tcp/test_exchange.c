@@ -6,6 +6,7 @@ static int far_data; // the other end of that connection
 static int num_arrivals, arrives_from; // messages that extras/simulated_network was told of
 static size_t arrival_bytes;
 static double arrives_at;
+static bool late_payload; // comes after the header
 
 void __wrap_on_demand_connect(Mesh *m, int peer);
 double __wrap_network_arrival(Mesh *m, int from, size_t bytes);
@@ -26,6 +27,8 @@ double __wrap_network_arrival(Mesh *m, int from, size_t bytes)
     arrives_from = from;
     arrival_bytes = bytes;
     num_arrivals++;
+    if (late_payload)
+        assert_int_equal(write(data[from], "12345678", 8), 8);
     return arrives_at;
 }
 
@@ -33,6 +36,7 @@ static int begin(void **state)
 {
     num_connected = num_arrivals = 0;
     data_first = true;
+    late_payload = false;
     arrives_at = 0;
     return set_up(state);
 }
@@ -146,6 +150,18 @@ static void test_a_header_alone(void **state)
         }
 }
 
+static void test_a_header_is_counted_once(void **state)
+{
+    (void)state;
+    char bytes[8];
+    const Header header = header_of(sizeof bytes);
+    come(3, &header, sizeof header);
+    late_payload = true;
+    message_receive(mesh, 3, bytes, sizeof bytes);
+    assert_memory_equal(bytes, "12345678", sizeof bytes);
+    assert_int_equal(num_arrivals, 1);
+}
+
 static void test_nothing_but_a_header(void **state)
 {
     (void)state;
@@ -204,10 +220,11 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(test_a_message_each_way),      CASE(test_one_direction),
-        CASE(test_ranks_that_have_not_met), CASE(test_a_header_alone),
-        CASE(test_nothing_but_a_header),    CASE(test_messages_of_no_rank),
-        CASE(test_a_send_is_a_recv),        CASE(test_a_closed_connection),
+        CASE(test_a_message_each_way),       CASE(test_one_direction),
+        CASE(test_ranks_that_have_not_met),  CASE(test_a_header_alone),
+        CASE(test_a_header_is_counted_once), CASE(test_nothing_but_a_header),
+        CASE(test_messages_of_no_rank),      CASE(test_a_send_is_a_recv),
+        CASE(test_a_closed_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
