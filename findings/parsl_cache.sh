@@ -1,6 +1,7 @@
 #!/bin/sh
 # Tool:  parsl 2026.10.26, python_app(cache=True), with checkpoints
-# Guess: an app whose code has changed runs again, as its page on caching says; two apps made in a loop are two.
+# Guess: an app whose code has changed runs again, as one paragraph of parsl's page says and the next does not; two
+#        apps made in a loop are two.
 # Seen:  an app counts as known by its name, module and arguments alone. So a corrected function gives the old
 #        function's result in the next run, and with the rate in a closure, all rates give the first's result.
 # > rates 1, 2, 3, given to the app: [10, 20, 30]

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tool:  pydantic 2.14.4, model_dump_json() and model_validate_json() of a training's state
 # Guess: a best loss of inf, as before the first epoch, comes back, or is refused on the way out; so NaN.
-# Seen:  both become null, so None where that is allowed. Only there does reading not fail. The setting is
+# Seen:  both become null, so None where that is allowed. Where None is not allowed, reading fails. The setting is
 #        ser_json_inf_nan, and model_dump() does keep them.
 # > inf: by JSON None, by model_dump() inf
 # > nan: by JSON None, by model_dump() nan

@@ -11,8 +11,9 @@
 set -eu
 # shellcheck source=findings/common.sh
 . "$(dirname "$0")/common.sh"
+command -v clang >/dev/null || cannot "tinygrad needs clang"
 install tinygrad==0.14.0
-export DEV=CPU
+export DEV=CPU XDG_CACHE_HOME="$tmp/cache"
 
 python - 2>"$tmp/errors" <<'EOF' | verdict
 from math import nan

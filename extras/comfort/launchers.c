@@ -124,7 +124,7 @@ static int count_local_ranks(const Launcher *used)
 
 /* Exports by how many ranks later code divides the cores, and the threads of a rank that its
  * launcher has bound to some of its own cores: these are divided already. A launcher that OpenMP
- * has bound to one core, as it does torchrun, gives that one to all ranks. */
+ * has bound to one core, as it binds torchrun, gives that one to all ranks. */
 static void share_cores(const Launcher *used)
 {
     const int ranks = count_local_ranks(used), own = host_num_cores();
@@ -134,8 +134,8 @@ static void share_cores(const Launcher *used)
         return;
     dist_env_export("LOCAL_WORLD_SIZE", ranks, true);
     if (sched_getaffinity(getppid(), sizeof set, &set) != 0 || CPU_COUNT(&set) <= own) {
-        const bool binds = getenv("OMP_PROC_BIND") != NULL || getenv("OMP_PLACES") != NULL;
-        if (binds && own < ranks && atoi(local_rank) == 0)
+        if (used == &launchers[0] && own == 1 && sysconf(_SC_NPROCESSORS_ONLN) > 1 &&
+            atoi(local_rank) == 0)
             comfort_share_cores(ranks, false);
         return;
     }

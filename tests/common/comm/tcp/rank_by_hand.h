@@ -1,5 +1,5 @@
-/* rank_by_hand.h - for tests of tcp_watch.c: one rank of four on a clock that only the test moves,
- * with the others' ends of all connections in the test's hands. */
+/* rank_by_hand.h - for tests of tcp_watch.c and tcp_exchange.c: one rank of four on a clock that
+ * only the test moves, with the others' ends of all connections in the test's hands. */
 #ifndef TESTS_COMMON_COMM_TCP_RANK_BY_HAND_H
 #define TESTS_COMMON_COMM_TCP_RANK_BY_HAND_H
 
@@ -34,6 +34,9 @@ static bool has_answer, may_poll; // what on_demand_query and pipes_sleep return
 static int gone; // what pipes_wake returns
 static ssize_t most; // bytes that a call of send takes
 static char said[1024]; // the latest line of the log
+static const void *late; // what another rank sends as soon as this one sleeps; or NULL
+static size_t late_bytes;
+static int late_to; // its end of the connection
 
 double __wrap_seconds_awake(void), __wrap_seconds_now(void), __wrap_seconds_awake_at_tick(void);
 int __wrap_poll_awake(struct pollfd *polled, nfds_t count, double seconds);
@@ -65,6 +68,9 @@ double __wrap_seconds_awake_at_tick(void)
 int __wrap_poll_awake(struct pollfd *polled, nfds_t count, double seconds)
 {
     num_polls++;
+    if (late != NULL) // comes now
+        assert_int_equal(write(late_to, late, late_bytes), late_bytes);
+    late = NULL;
     num_polled = (int)count;
     slept = fmax(slept, seconds);
     const int ready = poll(polled, count, 0);
@@ -143,6 +149,7 @@ static inline int set_up(void **state)
     clock_now = 1000;
     clock_step = num_reads = num_polls = num_yields = num_reports = num_queries = num_received = 0;
     num_failed = 0;
+    late = NULL;
     slept = 0, has_answer = false, may_poll = true, gone = NOBODY, most = sizeof(Notice);
     pg = (ProcessGroup){ .rank = OWN, .world_size = N, .missing = -2, .survivor = &pg };
     pg.calls.observers = &observer;
@@ -189,7 +196,7 @@ static inline void tell(int rank, NoticeKind kind, int waits_for, const Collecti
     assert_int_equal(write(notices[rank], &notice, sizeof notice), sizeof notice);
 }
 
-/* The next notice that this rank was sent; false if there is none. */
+/* Reads the next notice that this rank was sent. Returns false if there is none. */
 static inline bool told(int rank, Notice *notice)
 {
     return recv(notices[rank], notice, sizeof *notice, MSG_DONTWAIT) == sizeof *notice;
@@ -221,7 +228,7 @@ static inline bool ends(int to, int from)
     return false;
 }
 
-/* All others were told that the group ends, why, and which rank is missing. */
+/* Expects that all others were told that the group ends, why, and which rank is missing. */
 static inline void expect_end(int missing, const char *text)
 {
     assert_true(pg.revoked && num_failed == 1);
