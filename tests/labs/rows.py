@@ -2,6 +2,7 @@
 import os
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
@@ -23,23 +24,37 @@ def cpu_seconds():
     return sum(os.times()[:4])
 
 
-def try_rows(rows, judge, what):
+def try_rows(rows, judge, what, at_once=1):
     """Asks judge(folder, lab, edit) about each: what is said, and whether it is accepted (None: it could not be judged).
-    A right one must be, a wrong one not, with the hint that is expected. Returns the exit status."""
-    failed = 0
+    A right one must be, a wrong one not, with the hint that is expected. `at_once` of them are judged side by side: most
+    wrong ones are waited for. Returns the exit status."""
+    failed, begin_cpu = 0, cpu_seconds()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ.setdefault("LAB_OURS", str(folder / "ours"))  # a test file shares them
         os.environ["LAB_NAMES"] = "1"
-        (folder / "config.yaml").symlink_to(TOP / "config.yaml")
-        for lab, expected, edit in rows:
-            begin, cpu = time.monotonic(), cpu_seconds()
-            output, accepted = judge(folder, lab, edit)
+
+        def judged(number):
+            lab, _, edit = rows[number]
+            own, begin = folder / str(number), time.monotonic()
+            own.mkdir()
+            (own / "config.yaml").symlink_to(TOP / "config.yaml")
+            return *judge(own, lab, edit), time.monotonic() - begin
+
+        def show(number, output, accepted, seconds):
+            lab, expected, edit = rows[number]
             good = accepted is True if expected == "right" else accepted is False and f"hint ({expected}): " in output
-            print(f"{'ok' if good else 'WRONG'}  {lab} {expected}  {edit[:100]}  "
-                  f"({time.monotonic() - begin:.1f} s; {cpu_seconds() - cpu:.1f} s of the processor)", flush=True)
+            print(f"{'ok' if good else 'WRONG'}  {lab} {expected}  {edit[:100]}  ({seconds:.1f} s)", flush=True)
             if not good:
                 print(f"{edit}\n{output}")
-            failed += not good
+            return not good
+
+        alone = 1 if at_once > 1 else 0  # the first makes what all use
+        for number in range(min(alone, len(rows))):
+            failed += show(number, *judged(number))
+        with ThreadPoolExecutor(at_once) as pool:
+            for number, result in enumerate(pool.map(judged, range(alone, len(rows))), alone):
+                failed += show(number, *result)
+    print(f"{cpu_seconds() - begin_cpu:.0f} s of processors")
     print(f"{len(rows)} {what}, {failed} judged wrongly")
     return failed > 0

@@ -33,7 +33,7 @@ def main():
     if "--few" in sys.argv:
         labs = dict.fromkeys(row[0] for row in rows)
         rows = [row for lab in labs for row in [row for row in rows if row[0] == lab][:2]]
-    sys.exit(try_rows(rows, judge, "files"))
+    sys.exit(try_rows(rows, judge, "files", at_once=4))
 
 
 if __name__ == "__main__":
