@@ -134,7 +134,9 @@ static void share_cores(const Launcher *used)
         return;
     dist_env_export("LOCAL_WORLD_SIZE", ranks, true);
     if (sched_getaffinity(getppid(), sizeof set, &set) != 0 || CPU_COUNT(&set) <= own) {
-        if (used == &launchers[0] && own == 1 && sysconf(_SC_NPROCESSORS_ONLN) > 1 &&
+        const bool binds = host_env_is_set("OMP_PROC_BIND") || host_env_is_set("OMP_PLACES") ||
+                           host_env_is_set("GOMP_CPU_AFFINITY");
+        if (binds && used == &launchers[0] && own == 1 && sysconf(_SC_NPROCESSORS_ONLN) > 1 &&
             atoi(local_rank) == 0)
             comfort_share_cores(ranks, false);
         return;
