@@ -103,11 +103,14 @@ static void failing_body(Rank *rank)
     ProcessGroup pg, sub;
     rank_join(rank, &pg);
     process_group_split(&sub, &pg, rank->rank > 0);
-    if (rank->rank == 0)
+    if (rank->rank == 0) {
+        pg_send(&pg, data, 1, FLOAT32, 3);
         raise(SIGSTOP); // otherwise it would name the culprit first, in another call
-    if (rank->rank < 3) { // so that all three are past the split first
+    }
+    if (rank->rank < 3) { // so that all four are past the split first
         pg_send(&sub, data, 1, FLOAT32, 2);
     } else {
+        pg_recv(&pg, data, 1, FLOAT32, 0);
         pg_recv(&sub, data, 1, FLOAT32, 0);
         pg_recv(&sub, data, 1, FLOAT32, 1);
     }
